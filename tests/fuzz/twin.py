@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 
-from oxinp._core.lazy import rowwise, windows
+from oxinp._core.lazy import placement, rowwise, windows
 from tests.comparator import assert_same, assert_within, is_array, public_type
 from tests.fuzz.program import CHECK, Program, Statement
 from tests.fuzz.scope import MODULES, compiled
@@ -64,8 +64,9 @@ class Twin:
         """Return the first difference, or None."""
         position = -1
         patience = mock.patch.object(rowwise, "is_patient", False)  # programs run once
-        small = mock.patch.multiple(windows, NBYTES=128, MIN_NBYTES=256, COPY_RATE=1.0)  # as their arrays are
-        with np.errstate(all="ignore"), warnings.catch_warnings(), patience, small:
+        small = mock.patch.multiple(windows, NBYTES=128, COPY_RATE=1.0)  # as their arrays are
+        smaller = mock.patch.object(placement, "MIN_WINDOWED_NBYTES", 256)
+        with np.errstate(all="ignore"), warnings.catch_warnings(), patience, small, smaller:
             warnings.simplefilter("ignore")
             try:
                 for statement in program.statements:

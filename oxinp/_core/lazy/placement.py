@@ -33,7 +33,10 @@ if TYPE_CHECKING:
 # come from may go over a few storages in turn, but does nothing else to them.
 ACCESSES_BEFORE_MIRROR = 16
 MIRRORED_NBYTES = int(2 * WAIT * COPY_RATE)
-"""Of a mirror for each access before it: larger arrays are used more often before they get one."""
+"""Of a mirror for each access before it, where a large array has lost one: the larger it is, the more it takes."""
+MIN_WINDOWED_NBYTES = 1 << 20
+"""Arrays below that are fetched whole as often as need be."""
+MAX_MIRRORED = 64
 SMALL_NBYTES = 4096
 MAX_ELEMENT_NBYTES = 16
 MAX_IN_TURN = 8
@@ -48,6 +51,9 @@ A launch and an upload take as long as NumPy's addition of 300 KB, and what is d
 # differs), and the bytes of the smallest of them.
 accesses: dict[ref[Storage], tuple[int, int, int]] = {}
 _NO_ACCESS = 0, 0, 0
+
+mirrored: dict[ref[Storage], int] = {}
+"""How often large arrays have been fetched whole for accesses in a row; a few that are gone may be among them."""
 
 
 def device() -> Backend:
@@ -169,13 +175,33 @@ def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = Fals
     if count == 0 and len(accesses) >= MAX_IN_TURN:
         accesses.clear()
     count, least = (count + 1, min(least, nbytes)) if known == mask else (1, nbytes)
-    if count > ACCESSES_BEFORE_MIRROR and (
-        is_read_by_elements or value is None or count > value[0].layout.nbytes // MIRRORED_NBYTES
-    ):
+    if count > ACCESSES_BEFORE_MIRROR and _is_worth_mirror(reference, value, count, is_read_by_elements):
         accesses.pop(reference, None)
         return True
     accesses[reference] = count, mask, least
     return False
+
+
+def _is_worth_mirror(reference: ref[Storage], value: Any, count: int, is_read_by_elements: bool) -> bool:
+    """Whether so many accesses in a row are worth a mirror: more where a large array has lost one to a write.
+
+    Who reads elements of such an array gets a window.
+    """
+    nbytes = 0 if value is None else value[0].layout.nbytes
+    if nbytes < MIN_WINDOWED_NBYTES:
+        return True
+    times = mirrored.get(reference, 0)
+    if times and not is_read_by_elements and count <= nbytes // MIRRORED_NBYTES:
+        return False
+    if not times and len(mirrored) >= MAX_MIRRORED:
+        mirrored.clear()
+    mirrored[reference] = times + 1
+    return True
+
+
+def has_lost_mirror(storage: Storage) -> bool:
+    """Whether a large array that is about to be fetched whole has been so before."""
+    return mirrored.get(ref(storage), 0) > 1
 
 
 def wants_mirror_to_write(storage: Storage, nbytes: int, source: Storage | None) -> bool:

@@ -1,7 +1,8 @@
 """Windows: what lies around an element that was read of a large array on the device, fetched with it.
 
-A loop over elements reads the next one there, without waiting for the device. Small arrays are fetched whole for such
-loops, see `placement.wants_mirror`; of large ones that would move what nobody reads, and again after every write.
+A loop over elements reads the next one there, without waiting for the device. Arrays are fetched whole for such loops,
+see `placement.wants_mirror`; of a large one that is written to between that would move what nobody reads, again and
+again: from the second time on a loop gets windows.
 
 A window is part of the value that it was fetched from, so that it goes when the array is written to or computed anew.
 """
@@ -16,7 +17,7 @@ import numpy as np
 from oxinp._core.lazy import explain, schedule
 from oxinp._core.lazy.balance import COPY_RATE, WAIT
 from oxinp._core.lazy.building import attempt, claim
-from oxinp._core.lazy.placement import device_of
+from oxinp._core.lazy.placement import device_of, has_lost_mirror
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
 
 NBYTES = 1 << 16
-MIN_NBYTES = 1 << 20
-"""Arrays below that are fetched whole."""
 MAX_READERS = 16
 CREDIT, MAX_CREDIT = 4, 16
 
@@ -106,7 +105,7 @@ def element(storage: Storage, layout: Layout) -> Any:
 def first_element(storage: Storage, layout: Layout) -> Any:
     """Do what `element` does for a storage that is about to be fetched whole; None where that is what to do."""
     value = storage.value
-    if value is None or type(value) is Windowed or value[0].layout.nbytes < MIN_NBYTES or value[2] & SHARED:
+    if value is None or type(value) is Windowed or value[2] & SHARED or not has_lost_mirror(storage):
         return None
     if len(_READERS) >= MAX_READERS:
         _READERS.clear()

@@ -358,15 +358,19 @@ def _distance(count: int) -> Operation:
 def _numpys_distance(*operands: Any) -> Any:
     """Do the same on the host."""
     *places, total = operands
-    wrong: Any = 0
+    wrong: Any = None  # while every index exists as it is
     for number in range(len(places) // 3):
         index, extent, stride = places[3 * number : 3 * number + 3]
         given = np.asarray(index).astype(np.int64, copy=False)
+        if given.size and given.min() >= 0 and given.max() < extent:  # as nearly always
+            total = total + given * stride
+            continue
         found = np.where(given < 0, given + extent, given)
         code = np.clip(given, -LIMIT, LIMIT - 1) + (BASE + (number << _NUMBER_BITS) + LIMIT)
+        wrong = 0 if wrong is None else wrong
         wrong = np.where((wrong == 0) & ((found < 0) | (found >= extent)), code, wrong)
         total = total + found * stride
-    return np.where(wrong < 0, wrong, total)
+    return total if wrong is None else np.where(wrong < 0, wrong, total)
 
 
 __all__ = ["BASE", "LIMIT", "Selection", "is_light", "selection"]
