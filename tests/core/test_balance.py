@@ -2,6 +2,7 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import itertools
 import sys
 import types
 
@@ -419,3 +420,28 @@ def test_functions_of_several_arrays_go_by_the_largest(monkeypatch):
         host_view(array)
     np.where(*arrays)
     assert counts == [96_000]
+
+
+def test_a_way_to_the_host_that_did_not_pay_is_gone_later():
+    """Small vectors that large matrices are multiplied by would be copied at each step."""
+    learned = Balance()
+
+    def step():
+        learned.computed_call(32_000, 32_000, (), times=1)
+        learned.computed_call(9_600_000, 500_000, (), times=1)
+        learned.ran(128 << 20, ())
+        if learned.limit:
+            for _ in range(6):
+                learned.fetched(32_000)
+
+    changes = [0]
+    for i in range(3000):
+        before = learned.limit
+        step()
+        if learned.limit != before:
+            changes.append(i)
+    assert len(changes) > 3
+    stays = [after - before for before, after in itertools.pairwise(changes)]
+    there, here = stays[::2], stays[1::2]
+    assert all(2 * first < second for first, second in itertools.pairwise(there[:3]))  # on the device, ever longer
+    assert max(here) < 2 * min(here)

@@ -73,6 +73,8 @@ _REMEMBERED = 8 * SAMPLED
 """Launches by whose average it is known what one takes beyond its price."""
 _PROOF = 64
 """Judgements after which a program that has not gone to the host is believed to have its arrays on the device."""
+_LONG_PROOF = 8 * _PROOF
+"""Judgements after which it takes half as much to go to the host again, where that has not paid before."""
 _SUSPENDING = free_in_children(RLock())
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (SAMPLED - 1)).__next__
 """Whether the launch, view or operation that is asked about is; the first launches of their kind are weighed each."""
@@ -308,12 +310,15 @@ class Balance:
         sums = [0.0, *accumulate(weights)]
         present = sums[level] + self._between
         if not level and sums[-1] >= MAX_WEIGHT and self._since >= _PROOF:  # the device has proved right
-            self._return, self._switch = RETURN, SWITCH
+            self._return = RETURN
+            if not self._since % _LONG_PROOF:
+                self._switch = max(SWITCH, self._switch / 2)
         sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
         better = []
+        switch = SWITCH if level else self._switch  # what has been dear is the way from the device
         for size in sizes:
             there = sums[size + 1] + (self._between if size < self._source else 0.0)  # which that would not spare
-            if there < present - self._shares[size] * self._switch:
+            if there < present - self._shares[size] * switch:
                 better.append((there, size + 1))
         below = min(sums[:level], default=inf)
         if better:
@@ -326,7 +331,10 @@ class Balance:
                 self._switch = min(2 * self._switch, MAX_SWITCH)
                 self._settle(0)
         elif below < present - self._return:
-            self._return = min(4 * self._return, MAX_RETURN)
+            if self._between > sums[level]:  # it was the way to the host that did not pay, for what is copied since
+                self._switch = min(4 * self._switch, MAX_SWITCH)
+            else:
+                self._return = min(4 * self._return, MAX_RETURN)
             self._settle(sums.index(below))
 
     def _follow_level(self) -> None:
