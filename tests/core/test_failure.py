@@ -427,3 +427,15 @@ def test_what_gives_views_writes_its_result_in_one_step(function, on_device, mon
     assert plans
     for plan in plans:
         assert sum(map(lost.writes, in_order(plan.steps))) <= 1
+
+
+@pytest.mark.parametrize("key", [(1, 2, 3, 4), (2, 3, 2, 4, 6, 1), (1,) * 3])
+def test_keys_are_not_taken_for_parts_that_their_numbers_describe(key, on_device):
+    x = np.arange(600.0).reshape(20, 30) * 1
+    np.evaluate(x)
+    assert_same(x[1, 2:14:4].sum(), numpy.float64(108))
+    assert x[2:8:2, 4:10].shape == (3, 6)
+    for access in (lambda: x[key], lambda: x.__setitem__(key, 5.0)):
+        with pytest.raises(IndexError, match="too many indices"):
+            access()
+    assert_same(x, numpy.arange(600.0).reshape(20, 30))

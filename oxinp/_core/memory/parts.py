@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from oxinp._core.memory.layout import MAX_NESTED_PARTS, MAX_PARTS, Layout, line_layout, make_layout
+from oxinp._core.memory.layout import Layout, line_layout, make_layout
 
-_ROWS = object()
-"""What the numbers of a slice follow where `Layout.parts` keep what it selects."""
+_ROWS, _ROW, _BLOCK = object(), object(), object()
+"""What numbers follow where `Layout.parts` keep what they select: of rows, of a row of a matrix, of rows and columns.
+
+Numbers alone are keys that users give, of more integers than there are axes, too.
+"""
 
 
 def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
@@ -50,10 +53,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         located = part, len(shape) == 1
     else:
         return None
-    if known is not None and (len(known) < MAX_NESTED_PARTS or (len(known) < MAX_PARTS and layout._dense is layout)):
-        known[place] = located
-    else:
-        layout.keep_part(place, located)
+    layout.keep_part(place, located)
     return located
 
 
@@ -83,7 +83,7 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
         rows = stop - start if stride == 1 else len(range(start, stop, stride))
         if rows <= 0:
             rows, start, stride = 0, 0, 1
-        place = start, rows, stride, begin, columns, step
+        place = _BLOCK, start, rows, stride, begin, columns, step
         if known is not None and (located := known.get(place)) is not None:
             return located
         offset = layout.offset + start * down + begin * along
@@ -93,7 +93,7 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
             located = make_layout(layout.dtype, (rows, columns), (down * stride, along * step), offset), False
     elif type(first) is int and -m <= first < m:
         start = first if first >= 0 else first + m
-        place = start, begin, columns, step
+        place = _ROW, start, begin, columns, step
         if known is not None and (located := known.get(place)) is not None:
             return located
         offset = layout.offset + start * down + begin * along
@@ -103,10 +103,7 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
             located = line_layout(layout.dtype, columns, along * step, offset), False
     else:
         return None
-    if known is not None and (len(known) < MAX_NESTED_PARTS or (len(known) < MAX_PARTS and layout._dense is layout)):
-        known[place] = located
-    else:
-        layout.keep_part(place, located)
+    layout.keep_part(place, located)
     return located
 
 
