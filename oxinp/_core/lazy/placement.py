@@ -200,7 +200,7 @@ def _is_worth_mirror(reference: ref[Storage], value: Any, count: int, is_read_by
 
 
 def has_lost_mirror(storage: Storage) -> bool:
-    """Whether a large array that is about to be fetched whole has been so before."""
+    """Whether a large array for which `wants_mirror` has just said so had a mirror before, which a write has ended."""
     return mirrored.get(ref(storage), 0) > 1
 
 

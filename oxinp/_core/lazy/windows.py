@@ -68,7 +68,7 @@ _READERS: dict[ref[Storage], _Reader] = {}
 
 
 def element(storage: Storage, layout: Layout) -> Any:
-    """Return an element that is in the window of a storage, or for which it gets one: its loop goes on after a write.
+    """Return an element from the window of a storage, which is fetched anew where a loop that had one goes on.
 
     None where it is to be read in another way.
 
