@@ -158,6 +158,17 @@ def test_what_results_cost_is_forgotten_with_what_they_gained():
         assert learned.limit == 65536
 
 
+def test_what_is_copied_in_turn_is_not_forgotten_with_what_larger_work_gains():
+    learned = Balance()
+    learned._settle(1)
+    learned.waited()
+    for _ in range(400):
+        learned.computed_call(160_000, 64.0 * 160_000, (), times=1)
+        learned.fetched(1000)
+        learned.uploaded(1000)
+    assert learned.limit == 0
+
+
 def test_copies_from_larger_arrays_count_against_what_the_host_gains():
     learned = Balance()
     learned._settle(NUM_SIZES)

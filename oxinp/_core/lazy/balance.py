@@ -94,7 +94,9 @@ class Balance:
     __slots__ = (
         "_between",
         "_due",
+        "_fetch",
         "_has_waited",
+        "_in_turn",
         "_last",
         "_level",
         "_more",
@@ -129,6 +131,8 @@ class Balance:
         self._more = 0.0  # microseconds that launches take more, on an average: as the first of a kind, and waited for
         self._source = 0  # the size of the largest arrays that those were computed from
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
+        self._in_turn = 0.0  # of these, those of fetches and uploads in turn
+        self._fetch = 0.0  # microseconds of the latest fetch, until something is uploaded
         self._moving = 0.0  # microseconds of copies to come that have been counted: arrays follow the last change
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
@@ -253,7 +257,7 @@ class Balance:
     def fetched(self, nbytes: int) -> None:
         """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
         if nbytes < self.limit:
-            self._copied(nbytes, WAIT)
+            self._fetch = self._copied(nbytes, WAIT)
             self._source = max(self._source, self._last)
             if self._last < NUM_SIZES:
                 self._weights[self._last] += WAIT
@@ -262,16 +266,20 @@ class Balance:
     def uploaded(self, nbytes: int) -> None:
         """Note that what belongs on the host was wanted on the device, by larger work."""
         if nbytes < self.limit:
-            self._copied(nbytes, LAUNCH)
+            microseconds = self._copied(nbytes, LAUNCH)
+            if self._fetch and microseconds:
+                self._in_turn += self._fetch + microseconds
+                self._fetch = 0.0
             self._note()
 
-    def _copied(self, nbytes: int, start: float) -> None:
-        """Count a copy, but not those by which arrays come to where they belong since the last change."""
+    def _copied(self, nbytes: int, start: float) -> float:
+        """Count a copy, but not those by which arrays come to where they belong since the last change; return it."""
         microseconds = start + nbytes / COPY_RATE
         if self._moving > 0 and nbytes >= self._unit:  # smaller ones are results
             self._moving -= microseconds
-        else:
-            self._between += microseconds
+            return 0.0
+        self._between += microseconds
+        return microseconds
 
     def _size(self, nbytes: float) -> int:
         return (int(nbytes) // self._unit).bit_length() if nbytes < self.reach else NUM_SIZES
@@ -303,7 +311,8 @@ class Balance:
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
                 if weight > most and size == self._source:  # what its results cost was as long ago
-                    self._between *= most / weight
+                    # What is fetched, worked on and uploaded again gains nothing there: all of that counts.
+                    self._between += (most / weight - 1) * (self._between - self._in_turn)
         least = -self._shares[0] * self._switch / NUM_SIZES
         if not (level or self._between) and min(weights) > least and sum(weights) < MAX_WEIGHT:
             return  # what follows would change nothing
@@ -343,7 +352,7 @@ class Balance:
     def _settle(self, level: int) -> None:
         """Let arrays of this many sizes belong on the host from now on."""
         self._weights = [0.0] * NUM_SIZES
-        self._between = 0.0
+        self._between = self._in_turn = self._fetch = 0.0
         self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
         self._source = 0
