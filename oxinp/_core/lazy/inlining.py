@@ -275,6 +275,7 @@ _entered: dict[str, Any] = {
     "bare": iter(()),  # and instances without attributes
     "FEW": False,
     "SMALL": MOST_FEW,
+    "is_weighed": is_sampled,  # whether a view of a large array is
 }
 _NAMESPACES: list[dict[str, Any]] = []
 
@@ -284,6 +285,11 @@ def enter(**names: Any) -> None:
     _entered.update(names)
     for namespace in _NAMESPACES:
         namespace.update(names)
+
+
+def meaning(name: str) -> Any:
+    """Return what a name that changes means at present to what is compiled here."""
+    return _entered[name]
 
 
 def enter_class(kind: type) -> None:
@@ -439,6 +445,7 @@ __all__ = [
     "host_and_view",
     "host_view",
     "is_sampled",
+    "meaning",
     "new",
     "outdate",
     "raise_own",
