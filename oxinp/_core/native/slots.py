@@ -404,8 +404,15 @@ def subscript(kind: type, before: int) -> bytes:
     return code.assembled()
 
 
-_ELEMENTS = (float, np.float64, int, np.int64, bool, np.bool_, np.float32, np.int32, np.uint8, complex, np.complex128)
-"""Types of single values that are written as they are: converting one runs no code of the user's."""
+_REALS = (float, np.float64, int, np.int64, bool, np.bool_, np.float32, np.int32, np.uint8)
+_INTEGERS = (int, np.int64, bool, np.bool_, np.int32, np.uint8)
+_FITTING: dict[Any, tuple[type, ...]] = {
+    np.float64: _REALS,
+    **dict.fromkeys((np.int64, np.int32, np.uint8, np.bool_, np.int16, np.int8), _INTEGERS),
+    np.complex128: (complex, np.complex128, *_REALS),
+    np.float32: (np.float32, bool, np.bool_, np.uint8),
+}
+"""Types of elements -> types of single values that are written as they are: none warns, nor runs code of the user's."""
 _NUMBERS = (np.float64, np.int64, np.float32, np.int32, np.complex128)
 """Types of numbers that stand next to arrays as they are."""
 MOST_WRITTEN = 500
@@ -425,14 +432,8 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.compare_number("r14", 0)
     code.jump("general", "e")
     function.unless_type("rbx", kind, "general")
-    code.load("rax", "r14", TYPE)
-    for each in _ELEMENTS:
-        code.set("rcx", id(each))
-        code.compare("rax", "rcx")
-        code.jump("value", "e")
-    code.set("rcx", id(kind))
-    code.compare("rax", "rcx")
-    code.jump("general", "ne")
+    function.load_seen("r12", "rbx", storage="r13")
+    function.unless_type("r14", kind, "number")
     # Of `a[key] += b`: the part has been written to.
     code.load("rax", "r14", _HELD)
     code.compare_with("rbx", _HELD, "rax")
@@ -449,8 +450,25 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.label("another")
     function.load_seen("r15", "r14", storage="r8")
     code.move("r14", "r15")
+    code.load("rax", "r12", ARRAY_DTYPE)
+    code.compare_with("r14", ARRAY_DTYPE, "rax")
+    code.jump("general", "ne")
+    code.jump("value")
+    code.label("number")
+    code.load("rax", "r14", TYPE)
+    code.load("rdx", "r12", ARRAY_DTYPE)
+    for dtype, kinds in _FITTING.items():
+        code.set("rcx", id(np.dtype(dtype)))
+        code.compare("rdx", "rcx")
+        code.jump(f"not {dtype}", "ne")
+        for each in kinds:
+            code.set("rcx", id(each))
+            code.compare("rax", "rcx")
+            code.jump("value", "e")
+        code.jump("general")
+        code.label(f"not {dtype}")
+    code.jump("general")
     code.label("value")
-    function.load_seen("r12", "rbx", storage="r13")
     function.require_writable("rbx")
     code.set("rcx", _NONE)
     code.compare("r13", "rcx")
@@ -475,13 +493,6 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.move("rax", "r13")
     code.jump("return")
     code.label("part")
-    code.set("rcx", id(np.ndarray))
-    code.compare_with("r14", TYPE, "rcx")
-    code.jump("of any dtype", "ne")
-    code.load("rax", "r12", ARRAY_DTYPE)
-    code.compare_with("r14", ARRAY_DTYPE, "rax")
-    code.jump("general", "ne")
-    code.label("of any dtype")
     function.unless_reported()
     function.unless_few("rbx", "large")
     function.unless_smaller("r12", "large", MOST_WRITTEN + 1)
