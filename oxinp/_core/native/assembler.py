@@ -74,6 +74,13 @@ class Assembler:
             self._code.append(0x24)
         self._code += struct.pack("<i", displacement)
 
+    def multiply_by(self, target: str, other: str) -> None:
+        """``target *= other``, signed."""
+        reg, number = _NUMBERS[target], _NUMBERS[other]
+        self._code += bytes(
+            (0x48 | ((reg >> 3) << 2) | (number >> 3), 0x0F, 0xAF, 0xC0 | ((reg & 7) << 3) | (number & 7))
+        )
+
     def add(self, target: str, number: int) -> None:
         """``target += number``."""
         self._with_registers(0x81, 0, target)

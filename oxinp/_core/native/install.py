@@ -18,19 +18,34 @@ import numpy as np
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
-from oxinp._core.native import objects, slots
+from oxinp._core.native import elements, objects, operators
+from oxinp._core.native.function import cells
+from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of
 from oxinp._core.ufunc.table import UFUNCS
 
 _REACHES = {row.name: reach_of(row) for row in UFUNCS}
-_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul"}
-"""Slots of operators and what their methods are called."""
+_BINARY = {
+    "add": ("add", "add"),
+    "subtract": ("sub", "subtract"),
+    "multiply": ("mul", "multiply"),
+    "true_divide": ("truediv", "divide"),
+    "floor_divide": ("floordiv", "floor_divide"),
+    "remainder": ("mod", "remainder"),
+    "and": ("and", "bitwise_and"),
+    "or": ("or", "bitwise_or"),
+    "xor": ("xor", "bitwise_xor"),
+}
+"""Slots of operators, and what their methods and their ufuncs are called."""
+_IN_PLACE = tuple(f"inplace_{name}" for name in ("add", "subtract", "multiply", "true_divide", "and", "or", "xor"))
+_UNARY = ("negative", "absolute", "invert")
 _ALIGNMENT = 16
 
 
 class _Native(NamedTuple):
     """A slot's function in machine code, and the one that it stands before."""
 
+    kind: type
     name: str
     address: int
     before: int
@@ -40,32 +55,35 @@ _installed: list[_Native] = []
 _pages: list[Any] = []  # which are mapped as long as there may be calls
 
 
-def _most(name: str) -> int | None:
-    """Return how many elements are too many for the host where an operator takes long; None where `FEW` says it."""
-    reach = _REACHES[name]
+def _most(ufunc: str) -> int | None:
+    """Return how many elements are too many for the host where a ufunc takes long; None where `FEW` says it."""
+    reach = _REACHES[ufunc]
     return None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
 
 
-def _makers() -> dict[str, Callable[[type, int], bytes]]:
-    """Return what makes the code of each slot, of the class and the slot's function of before."""
+def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
+    """Return what makes the code of each slot, by class and name, of the slot's function of before."""
 
     def numpys(name: str) -> int:
         address: int = objects.slot(np.ndarray, name).value
         return address
 
-    makers: dict[str, Callable[[type, int], bytes]] = {
-        "subscript": slots.subscript,
-        "ass_subscript": slots.ass_subscript,
-        "compare": partial(slots.compare, numpys=numpys("compare")),
-        "matrix_multiply": partial(slots.matrix_multiply, numpys=numpys("matrix_multiply")),
-        "true_divide": partial(slots.binary, numpys=numpys("true_divide"), name="truediv", most=_most("divide")),
+    of_arrays: dict[str, Callable[[int], bytes]] = {
+        "subscript": partial(elements.subscript, kind),
+        "ass_subscript": partial(elements.ass_subscript, kind),
+        "compare": partial(operators.compare, kind, numpys=numpys("compare")),
+        "matrix_multiply": partial(operators.matrix_multiply, kind, numpys=numpys("matrix_multiply")),
     }
-    for name, method in _BINARY.items():
-        makers[name] = partial(slots.binary, numpys=numpys(name), name=method)
-        makers[f"inplace_{name}"] = partial(slots.in_place, numpys=numpys(f"inplace_{name}"))
-    for name in ("negative", "absolute"):
-        makers[name] = partial(slots.unary, numpys=numpys(name))
-    return makers
+    for name, (method, row) in _BINARY.items():
+        of_arrays[name] = partial(operators.binary, kind, numpys=numpys(name), name=method, most=_most(row))
+    for name in _IN_PLACE:
+        of_arrays[name] = partial(operators.in_place, kind, numpys=numpys(name))
+    for name in _UNARY:
+        of_arrays[name] = partial(operators.unary, kind, numpys=numpys(name))
+    return {
+        **{(kind, name): maker for name, maker in of_arrays.items()},
+        (ufunc, "call"): partial(operators.call, ufunc, arrays=kind),
+    }
 
 
 def _mapped(code: bytes) -> int | None:
@@ -86,51 +104,51 @@ def _mapped(code: bytes) -> int | None:
 
 def _update(_: object = None) -> None:
     few = inlining.meaning("FEW")
-    slots.cells[0], slots.cells[1] = id(few), inlining.meaning("SMALL")
+    cells[0], cells[1] = id(few), inlining.meaning("SMALL")
 
 
 def install(kind: type) -> bool:
-    """Give a class slots in machine code; return whether it has them.
+    """Give arrays and ufuncs slots in machine code; return whether they have them.
 
     Parameters
     ----------
     kind : type
-        That of arrays, whose general operators are in its slots.
+        That of arrays.
     """
     if not objects.ARE_KNOWN or _installed:
         return bool(_installed)
     code, places = b"", []
-    for name, make in _makers().items():
-        before = objects.slot(kind, name).value
-        made = make(kind, before)
-        places.append((name, len(code), before))
+    for (each, name), make in _makers(kind).items():
+        before = objects.slot(each, name).value
+        made = make(before)
+        places.append((each, name, len(code), before))
         code += made + bytes(-len(made) % _ALIGNMENT)
     address = _mapped(code)
     if address is None:
         return False
     _update()
-    for name, offset, before in places:
-        objects.slot(kind, name).value = address + offset
-        _installed.append(_Native(name, address + offset, before))
-    inlining.enter(is_weighed=repeat(object()).__next__)  # of those that come to Python, see `slots.subscript`
+    for each, name, offset, before in places:
+        objects.slot(each, name).value = address + offset
+        _installed.append(_Native(each, name, address + offset, before))
+    inlining.enter(is_weighed=repeat(object()).__next__)  # of those that come to Python, see `elements.subscript`
     return True
 
 
-def uninstall(kind: type) -> None:
-    """Give a class its slots of before again."""
+def uninstall() -> None:
+    """Give arrays and ufuncs their slots of before again."""
     for native in _installed:
-        place = objects.slot(kind, native.name)
+        place = objects.slot(native.kind, native.name)
         if place.value == native.address:  # else a method has been replaced, and Python has set the slot
             place.value = native.before
     _installed.clear()
     inlining.enter(is_weighed=is_sampled)
 
 
-def _change(kind: type, is_wanted: bool) -> None:  # noqa: FBT001 - the setting's new value
+def _change(kind: type, is_wanted: bool) -> None:
     if is_wanted:
         install(kind)
     else:
-        uninstall(kind)
+        uninstall()
 
 
 def follow_setting(kind: type) -> None:

@@ -19,15 +19,32 @@ SIZE = 2 * _WORD  # of tuples, lists: how many items
 TUPLE_ITEMS = 3 * _WORD
 ARRAY_NDIM, ARRAY_SHAPE, ARRAY_DTYPE = 3 * _WORD, 4 * _WORD, 7 * _WORD  # of NumPy's arrays, after their data
 
-_OF_TYPES = {"number": 96, "mapping": 112, "compare": 200, "alloc": 304}
+INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
+
+_OF_TYPES = {"number": 96, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}
 _OF_NUMBERS = {
-    **{name: i * _WORD for i, name in enumerate(("add", "subtract", "multiply"))},
-    **{"negative": 48, "absolute": 64},
-    **{f"inplace_{name}": 152 + i * _WORD for i, name in enumerate(("add", "subtract", "multiply"))},
-    **{"true_divide": 240, "inplace_true_divide": 256, "matrix_multiply": 272},
+    "add": 0,
+    "subtract": 8,
+    "multiply": 16,
+    "remainder": 24,
+    "negative": 48,
+    "absolute": 64,
+    "invert": 80,
+    "and": 104,
+    "xor": 112,
+    "or": 120,
+    "inplace_add": 152,
+    "inplace_subtract": 160,
+    "inplace_multiply": 168,
+    "inplace_and": 208,
+    "inplace_xor": 216,
+    "inplace_or": 224,
+    "floor_divide": 232,
+    "true_divide": 240,
+    "inplace_true_divide": 256,
+    "matrix_multiply": 272,
 }
 _OF_MAPPINGS = {"subscript": 8, "ass_subscript": 16}
-NUMBERS = tuple(_OF_NUMBERS)
 
 
 def slot(kind: type, name: str) -> Any:
@@ -57,6 +74,8 @@ def address(function: str) -> int:
 class _Slotted:
     __slots__ = ("first", "second")
 
+    second: object
+
     def __add__(self, other: object) -> object:
         return self
 
@@ -68,7 +87,7 @@ def _holds_as_known() -> bool:
     """Whether offsets of `__slots__` and of types lead to what lies there."""
     made, value = _Slotted(), object()
     made.second = value
-    there = ctypes.c_void_p.from_address(id(made) + offset(_Slotted.second)).value  # type: ignore[attr-defined]
+    there = ctypes.c_void_p.from_address(id(made) + offset(_Slotted.__dict__["second"])).value
     if there != id(value) or ctypes.c_void_p.from_address(id(made) + TYPE).value != id(_Slotted):
         return False
     # Who defines an operator has it in the slot, and nobody else; NumPy's functions do what they are called.
@@ -77,16 +96,22 @@ def _holds_as_known() -> bool:
     x, two = np.arange(6.0).reshape(2, 3), ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
     negated = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(slot(np.ndarray, "negative").value)(x)
     is_known = np.array_equal(negated, -x) and two(slot(np.ndarray, "subscript").value)(x, (1, 2)) == 5.0
-    for name, other in (("add", x + x), ("true_divide", x / (x + 1)), ("matrix_multiply", x @ x.T)):
-        right = {"add": x, "true_divide": x + 1, "matrix_multiply": x.T}[name]
-        is_known = is_known and np.array_equal(two(slot(np.ndarray, name).value)(x, right), other)
-    items, item = [x, x], (x,)
+    integers = np.arange(1, 7).reshape(2, 3)
+    for name, left, right, expected in (
+        ("add", x, integers, x + integers),
+        ("or", integers, integers[::-1], integers | integers[::-1]),
+        ("true_divide", x, integers, x / integers),
+        ("matrix_multiply", x, x.T, x @ x.T),
+    ):
+        is_known = is_known and np.array_equal(two(slot(np.ndarray, name).value)(left, right), expected)
+    items, item, number = [x, x], (x,), 123456
     return is_known and (
         ctypes.c_int.from_address(id(x) + ARRAY_NDIM).value == 2
         and ctypes.c_void_p.from_address(id(x) + ARRAY_DTYPE).value == id(x.dtype)
         and ctypes.c_ssize_t.from_address(ctypes.c_void_p.from_address(id(x) + ARRAY_SHAPE).value or 0).value == 2
         and ctypes.c_ssize_t.from_address(id(items) + SIZE).value == 2
         and ctypes.c_void_p.from_address(id(item) + TUPLE_ITEMS).value == id(x)
+        and ctypes.c_int.from_address(id(number) + INT_DIGIT).value == number
     )
 
 
@@ -106,4 +131,4 @@ def _are_known() -> bool:
 ARE_KNOWN = _are_known()
 """Whether this is a Python whose objects are laid out as here."""
 
-__all__ = ["ARE_KNOWN", "NUMBERS", "address", "offset", "slot"]
+__all__ = ["ARE_KNOWN", "address", "offset", "slot"]

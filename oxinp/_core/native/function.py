@@ -1,0 +1,347 @@
+"""What the slots of `ndarray` do where an array is small and on the host: what the texts of `inlining` do, as code.
+
+Each function does what it is sure of, and goes on in the slot's C function of before for everything else, which calls
+the method that Python wrote: so these functions leave something out, and never do it another way. What they are sure
+of is told by the attributes that those texts look at: `_seen` is valid where nothing is stored or the storage's host
+side is `_host`; `FEW` marks small ones.
+
+NumPy's own functions are called in the user's frame, so that what they warn of or raise names the user's line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.lazy.balance import SAMPLED
+from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.memory.storage import Storage
+from oxinp._core.native import objects
+from oxinp._core.native.assembler import Assembler
+from oxinp._core.native.objects import (
+    ARRAY_NDIM,
+    ARRAY_SHAPE,
+    SIZE,
+    TUPLE_ITEMS,
+    TYPE,
+)
+
+AT, HELD, HOST, KNOWN, SEEN, VIEW = (
+    (objects.offset(getattr(Handle, name)) for name in ("_at", "_held", "_host", "_known", "_seen", "_view"))
+    if objects.ARE_KNOWN
+    else (0,) * 6
+)
+STORED_HOST, STALE, VALUE = (
+    (objects.offset(getattr(Storage, name)) for name in ("host", "stale", "value")) if objects.ARE_KNOWN else (0,) * 3
+)
+_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+FLOAT64 = np.dtype(np.float64)
+NONE, ELLIPSIS = id(None), id(...)
+
+MOST_WRITTEN = 500
+"""Elements up to which NumPy keeps Python's lock while it writes, so that no other thread sees anything between."""
+cells = (ctypes.c_int64 * 3)(0, 0, SAMPLED)
+"""What changes while programs run: `FEW`, how many elements are too many for that, views until one is weighed."""
+FEW, MOST, COUNT = 0, 8, 16
+
+
+class Function:
+    """A slot's function under construction; its first two operands are in `rbx` and `rbp` throughout.
+
+    Parameters
+    ----------
+    kind : type
+        The class of arrays.
+    before : int
+        The C function that the slot has had.
+    """
+
+    def __init__(self, kind: type, before: int) -> None:
+        self.code = Assembler()
+        self._kind = kind
+        self._before = before
+        self._num_labels = 0
+
+    def new_label(self) -> str:
+        self._num_labels += 1
+        return f"label {self._num_labels}"
+
+    def begin(self) -> None:
+        code = self.code
+        for register in _SAVED:
+            code.push(register)
+        code.add("rsp", -40)  # which leaves the stack as calls want it; a function's third operand lies at its end
+        code.move("rbx", "rdi")
+        code.move("rbp", "rsi")
+        code.store("rsp", 0, "rdx")
+
+    def _leave(self) -> None:
+        self.code.add("rsp", 40)
+        for register in reversed(_SAVED):
+            self.code.pop(register)
+
+    def end(self) -> None:
+        """Return what is in `rax`; lay out the way to the general function."""
+        code = self.code
+        code.label("return")
+        self._leave()
+        code.ret()
+        code.label("general")
+        code.move("rdi", "rbx")
+        code.move("rsi", "rbp")
+        code.load("rdx", "rsp", 0)
+        self._leave()
+        code.go_to(self._before)
+
+    def end_of_two(self, method: Any, reflected: Any) -> None:
+        """Return what is in `rax`; lay out the way to the methods, which Python's own function would not call.
+
+        Of two operands that looks whether it is in the slot before it calls the method of the class.
+        """
+        code = self.code
+        code.label("return")
+        self._leave()
+        code.ret()
+        code.label("general")
+        for operand, other, called, label in (
+            ("rbx", "rbp", method, "is not first"),
+            ("rbp", "rbx", reflected, "is none"),
+        ):
+            self.unless_type(operand, self._kind, label)
+            code.store("rsp", 8, operand)
+            code.store("rsp", 16, other)
+            code.set("rdi", id(called))
+            code.move("rsi", "rsp")
+            code.add("rsi", 8)
+            code.set("rdx", 2)
+            code.set("rcx", 0)
+            code.call(objects.address("PyObject_Vectorcall"))
+            code.jump("return")
+            code.label(label)
+        code.move("rdi", "rbx")
+        code.move("rsi", "rbp")
+        self._leave()
+        code.go_to(self._before)
+
+    def call(self, function: str | int, *operands: str) -> None:
+        """Call a function of Python's C API, or at an address, with what registers have that calls leave alone."""
+        for target, source in zip(("rdi", "rsi", "rdx"), operands, strict=False):
+            self.code.move(target, source)
+        self.code.call(objects.address(function) if isinstance(function, str) else function)
+
+    def keep(self, register: str) -> None:
+        """Take a reference to an object."""
+        self.call("Py_IncRef", register)
+
+    def drop(self, register: str) -> None:
+        """Give a reference back."""
+        self.call("Py_DecRef", register)
+
+    def unless_type(self, register: str, kind: type, label: str) -> None:
+        """Go to a label where an object is not of a type."""
+        self.code.set("rcx", id(kind))
+        self.code.compare_with(register, TYPE, "rcx")
+        self.code.jump(label, "ne")
+
+    def load_seen(self, target: str, handle: str, *, storage: str) -> None:
+        """Let registers have an array's view on the host, if it is valid, and its storage or None."""
+        code, is_valid = self.code, self.new_label()
+        code.load(target, handle, SEEN)
+        code.set("rcx", NONE)
+        code.compare(target, "rcx")
+        code.jump("general", "e")
+        code.compare_number(target, 0)
+        code.jump("general", "e")
+        code.load(storage, handle, HELD)
+        code.compare(storage, "rcx")
+        code.jump(is_valid, "e")
+        code.compare_number(storage, 0)
+        code.jump("general", "e")
+        code.load("rax", storage, STORED_HOST)
+        code.compare_with(handle, HOST, "rax")
+        code.jump("general", "ne")
+        code.label(is_valid)
+
+    def unless_few(self, handle: str, label: str) -> None:
+        """Go to a label where an array is not known to be small."""
+        self.code.set("rax", ctypes.addressof(cells))
+        self.code.load("rcx", "rax", FEW)
+        self.code.compare_with(handle, KNOWN, "rcx")
+        self.code.jump(label, "ne")
+
+    def unless_reported(self, label: str = "general") -> None:
+        """Go to a label where somebody watches what is done."""
+        self.code.set("rax", id(REPORTS))
+        self.code.compare_number_with("rax", SIZE, 0)
+        self.code.jump(label, "ne")
+
+    def multiply_extents(self, array: str) -> None:
+        """Let `rax` have the number of elements of an array of NumPy's."""
+        code, again, done = self.code, self.new_label(), self.new_label()
+        code.set("rax", 1)
+        code.load_int("rcx", array, ARRAY_NDIM)
+        code.load("rdx", array, ARRAY_SHAPE)
+        code.label(again)
+        code.add("rcx", -1)
+        code.jump(done, "s")
+        code.multiply("rax", "rdx", 0)
+        code.add("rdx", 8)
+        code.jump(again)
+        code.label(done)
+
+    def unless_smaller(self, array: str, label: str, most: int | None = None) -> None:
+        """Go to a label where an array of NumPy's has too many elements to be `FEW`, or at least a number of them."""
+        code = self.code
+        self.multiply_extents(array)
+        if most is not None:
+            code.compare_number("rax", most)
+            code.jump(label, "ge")
+        code.set("rcx", ctypes.addressof(cells))
+        code.compare_with("rcx", MOST, "rax")
+        code.jump(label, "le")
+
+    def make_handle(self, seen: str, target: str) -> None:
+        """Let a register have a new array whose `_seen` takes over the reference; go to ``no handle`` if it fails."""
+        code = self.code
+        code.set("rdi", id(self._kind))
+        code.set("rsi", 0)
+        code.call(objects.slot(self._kind, "alloc").value)
+        code.compare_number("rax", 0)
+        code.jump("no handle", "e")
+        code.move(target, "rax")
+        code.store(target, SEEN, seen)
+
+    def put(self, handle: str, offset: int, value: str | int) -> None:
+        """Set an attribute that has not been set, to what a register has or to an object by its address."""
+        register = "r15"
+        if isinstance(value, int):
+            self.code.set(register, value)
+        else:
+            self.code.move(register, value)
+        self.code.store(handle, offset, register)
+        self.keep(register)
+
+    def wrap(self, found: str, made: str) -> None:
+        """Return ours of a new array of NumPy's that is small, or a scalar as it is; what is too large is dropped."""
+        code = self.code
+        is_array = self.new_label()
+        code.set("rcx", id(np.ndarray))
+        code.compare_with(found, TYPE, "rcx")
+        code.jump(is_array, "e")
+        code.move("rax", found)
+        code.jump("return")
+        code.label(is_array)
+        self.unless_smaller(found, "too large")
+        self.make_handle(found, made)
+        self.put(made, HOST, found)
+        self.put(made, HELD, NONE)
+        self.put(made, VIEW, NONE)
+        code.set("rax", ctypes.addressof(cells))
+        code.load("r15", "rax", FEW)
+        self.put(made, KNOWN, "r15")
+        code.move("rax", made)
+        code.jump("return")
+
+    def end_wrap(self, found: str) -> None:
+        """Lay out what `wrap` and `make_handle` go to."""
+        code = self.code
+        code.label("too large")
+        self.drop(found)
+        code.jump("general")
+        code.label("no handle")
+        self.drop(found)
+        code.set("rax", 0)
+        code.jump("return")
+
+    def classify_key(self, key: str, seen: str, *, element: str, view: str) -> None:
+        """Go to a label by whether a key is of a single element, or of a part by integers and slices."""
+        code = self.code
+        is_integer, is_tuple, again, is_next, counted = (self.new_label() for _ in range(5))
+        code.load_int("rdx", seen, ARRAY_NDIM)
+        code.load("rax", key, TYPE)
+        code.set("rcx", id(int))
+        code.compare("rax", "rcx")
+        code.jump(is_integer, "e")
+        code.compare_number("rdx", 0)
+        code.jump("general", "e")
+        code.set("rsi", id(slice))
+        code.compare("rax", "rsi")
+        code.jump(view, "e")
+        code.set("rdi", id(tuple))
+        code.compare("rax", "rdi")
+        code.jump("general", "ne")
+        code.label(is_tuple)
+        code.load("r8", key, SIZE)
+        code.compare("r8", "rdx")
+        code.jump("general", "g")
+        code.set("r9", 0)  # integers
+        code.move("r10", key)
+        code.label(again)
+        code.add("r8", -1)
+        code.jump(counted, "s")
+        code.load("rdi", "r10", TUPLE_ITEMS)
+        code.add("r10", 8)
+        code.load("rax", "rdi", TYPE)
+        code.compare("rax", "rsi")
+        code.jump(again, "e")
+        code.compare("rax", "rcx")
+        code.jump("general", "ne")
+        code.label(is_next)
+        code.add("r9", 1)
+        code.jump(again)
+        code.label(counted)
+        code.compare("r9", "rdx")
+        code.jump(element, "e")
+        code.jump(view)
+        code.label(is_integer)
+        code.compare_number("rdx", 1)
+        code.jump(element, "e")
+        code.compare_number("rdx", 0)
+        code.jump("general", "e")
+        code.jump(view)
+
+    def require_writable(self, handle: str) -> None:
+        """Go to the general function where an array is a view that may not be written to, or of something else."""
+        code, is_whole = self.code, self.new_label()
+        code.load("rdx", handle, VIEW)
+        code.set("rcx", NONE)
+        code.compare("rdx", "rcx")
+        code.jump(is_whole, "e")
+        code.compare_number("rdx", 0)
+        code.jump("general", "e")
+        self.unless_type("rdx", self._kind, "general")
+        code.label(is_whole)
+
+    def require_alone(self, storage: str) -> None:
+        """Go to the general function where a storage has more than its host side."""
+        code = self.code
+        code.set("rcx", NONE)
+        code.compare_with(storage, VALUE, "rcx")
+        code.jump("general", "ne")
+        code.compare_with(storage, STALE, "rcx")
+        code.jump("general", "ne")
+
+
+__all__ = [
+    "AT",
+    "COUNT",
+    "ELLIPSIS",
+    "FEW",
+    "FLOAT64",
+    "HELD",
+    "HOST",
+    "KNOWN",
+    "MOST",
+    "MOST_WRITTEN",
+    "NONE",
+    "SEEN",
+    "STALE",
+    "STORED_HOST",
+    "VALUE",
+    "VIEW",
+    "Function",
+    "cells",
+]

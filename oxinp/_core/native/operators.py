@@ -1,0 +1,325 @@
+"""Operators of small arrays on the host, and calls of ufuncs, in machine code."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from oxinp._core.lazy import inlining
+from oxinp._core.native import objects
+from oxinp._core.native.function import FLOAT64, MOST, MOST_WRITTEN, NONE, Function, cells
+from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_NDIM, ARRAY_SHAPE, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
+
+_NUMBERS = (np.float64, np.int64, np.float32, np.int32, np.complex128)
+"""Types of numbers that stand next to arrays as they are."""
+
+
+def _load_number(function: Function, number: str, array: str, target: str, *, is_kept: bool = True) -> None:
+    """Let a register have a number as it stands next to an array of NumPy's: as an array of one element if it is kept.
+
+    NumPy takes half the time for that. The general function keeps new numbers if `is_kept` says so.
+    """
+    code = function.code
+    is_plain, of_floats, looked_up, is_missing, found, done = (function.new_label() for _ in range(6))
+    is_integer, is_float = function.new_label(), function.new_label()
+    code.load("rax", number, TYPE)
+    for each in _NUMBERS:
+        code.set("rcx", id(each))
+        code.compare("rax", "rcx")
+        code.jump(is_plain, "e")
+    code.load("rdx", array, ARRAY_DTYPE)
+    code.set("rcx", id(float))
+    code.compare("rax", "rcx")
+    code.jump(is_float, "e")
+    code.set("rcx", id(int))
+    code.compare("rax", "rcx")
+    code.jump("general", "ne")
+    code.set("rcx", id(inlining.INT64))
+    code.set("r15", id(inlining.INTEGERS))
+    code.compare("rdx", "rcx")
+    code.jump(looked_up, "e")
+    code.set("rcx", id(FLOAT64))
+    code.compare("rdx", "rcx")
+    code.jump(of_floats, "e")
+    code.jump(is_integer)
+    code.label(is_float)
+    code.set("rcx", id(FLOAT64))
+    code.compare("rdx", "rcx")
+    code.jump(is_plain, "ne")
+    code.label(of_floats)
+    code.set("r15", id(inlining.FLOATS))
+    code.label(looked_up)
+    function.call("PyDict_GetItem", "r15", number)
+    code.compare_number("rax", 0)
+    code.jump(found, "ne")
+    if is_kept:
+        function.call("PyObject_IsTrue", number)
+        code.compare_number("rax", 0)
+        code.jump(is_missing, "e")
+        code.compare_number_with("r15", SIZE, inlining.MAX_CONSTANTS)
+        code.jump("general", "l")
+    code.label(is_missing)
+    function.unless_type(number, int, is_plain)
+    code.label(is_integer)  # one that most integer dtypes hold
+    code.move("rsi", "rsp")
+    code.add("rsi", 24)
+    code.move("rdi", number)
+    code.call(objects.address("PyLong_AsLongAndOverflow"))
+    code.load_int("rcx", "rsp", 24)
+    code.compare_number("rcx", 0)
+    code.jump("general", "ne")
+    code.compare_number("rax", inlining.PLAIN_INT)
+    code.jump("general", "g")
+    code.compare_number("rax", -inlining.PLAIN_INT)
+    code.jump("general", "l")
+    code.label(is_plain)
+    code.move(target, number)
+    code.jump(done)
+    code.label(found)
+    code.move(target, "rax")
+    code.label(done)
+
+
+def _load_operand(function: Function, handle: str, target: str, most: int | None) -> None:
+    """Let a register have the host's view of an operand of ours that is small."""
+    function.load_seen(target, handle, storage="r13")
+    function.unless_few(handle, "general")
+    if most is not None:
+        function.unless_smaller(target, "general", most)
+
+
+def _load_other(function: Function, kind: type, other: str, array: str, target: str, most: int | None) -> None:
+    """Let a register have the second operand, of ours or a number."""
+    code, is_number, is_loaded = function.code, function.new_label(), function.new_label()
+    function.unless_type(other, kind, is_number)
+    _load_operand(function, other, target, most)
+    code.jump(is_loaded)
+    code.label(is_number)
+    _load_number(function, other, array, target)
+    code.label(is_loaded)
+
+
+def _compute(function: Function, numpys: int, *operands: str) -> None:
+    """Call a function of NumPy's and return what it makes, as ours."""
+    code = function.code
+    function.unless_reported()
+    for each in operands:
+        function.keep(each)
+    code.load("rdx", "rsp", 0)  # what a comparison is
+    function.call(numpys, *operands)
+    code.move("r13", "rax")
+    for each in operands:
+        function.drop(each)
+    code.move("rax", "r13")
+    code.compare_number("r13", 0)
+    code.jump("return", "e")
+    function.wrap("r13", "r12")
+    function.end_wrap("r13")
+
+
+def binary(kind: type, before: int, numpys: int, name: str, most: int | None = None) -> bytes:
+    """Return the code of an operator such as ``a + b``, either of which is ours, by its method's name."""
+    function = Function(kind, before)
+    code = function.code
+    function.begin()
+    function.unless_type("rbx", kind, "reflected")
+    _load_operand(function, "rbx", "r12", most)
+    _load_other(function, kind, "rbp", "r12", "r14", most)
+    code.jump("compute")
+    code.label("reflected")
+    function.unless_type("rbp", kind, "general")
+    _load_operand(function, "rbp", "r14", most)
+    _load_number(function, "rbx", "r14", "r12")
+    code.label("compute")
+    _compute(function, numpys, "r12", "r14")
+    function.end_of_two(getattr(kind, f"__{name}__"), getattr(kind, f"__r{name}__"))
+    return code.assembled()
+
+
+def compare(kind: type, before: int, numpys: int) -> bytes:
+    """Return the code of ``a < b`` and its kin."""
+    function = Function(kind, before)
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    _load_operand(function, "rbx", "r12", None)
+    _load_other(function, kind, "rbp", "r12", "r14", None)
+    _compute(function, numpys, "r12", "r14")
+    function.end()
+    return function.code.assembled()
+
+
+def unary(kind: type, before: int, numpys: int) -> bytes:
+    """Return the code of ``-a`` or ``abs(a)``."""
+    function = Function(kind, before)
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    _load_operand(function, "rbx", "r12", None)
+    _compute(function, numpys, "r12")
+    function.end()
+    return function.code.assembled()
+
+
+def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
+    """Return the code of ``a @ b``, of vectors and matrices of ours."""
+    function = Function(kind, before)
+    code = function.code
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    function.unless_type("rbp", kind, "general")
+    _load_operand(function, "rbx", "r12", None)
+    _load_operand(function, "rbp", "r14", None)
+    code.load_int("rax", "r12", ARRAY_NDIM)
+    code.load_int("rdx", "r14", ARRAY_NDIM)
+    for register in ("rax", "rdx"):
+        code.compare_number(register, 2)
+        code.jump("general", "g")
+    code.compare("rax", "rdx")
+    code.jump("compute", "ne")
+    code.compare_number("rax", 2)
+    code.jump("compute", "ne")
+    code.load("rcx", "r12", ARRAY_SHAPE)
+    code.load("rax", "rcx", 0)
+    code.load("rcx", "r14", ARRAY_SHAPE)
+    code.multiply("rax", "rcx", 8)
+    code.set("rcx", ctypes.addressof(cells))
+    code.compare_with("rcx", MOST, "rax")
+    code.jump("general", "le")
+    code.label("compute")
+    _compute(function, numpys, "r12", "r14")
+    function.end_of_two(getattr(kind, "__matmul__"), getattr(kind, "__rmatmul__"))  # noqa: B009 - of any class
+    return code.assembled()
+
+
+def _vectorcall(function: Function, numpys: int) -> None:
+    """Lay out ``compute``: NumPy's ufunc of ours, in `rbx`, is called with `r12` and, unless it is 0, `r14`."""
+    code = function.code
+    code.label("compute")
+    function.unless_reported()
+    code.store("rsp", 8, "r12")
+    code.store("rsp", 16, "r14")
+    function.keep("r12")
+    function.keep("r14")
+    code.load("rdi", "rbx", numpys)
+    code.move("rsi", "rsp")
+    code.add("rsi", 8)
+    code.load("rdx", "rbp", SIZE)
+    code.set("rcx", 0)
+    code.call(objects.address("PyObject_Vectorcall"))
+    code.move("r13", "rax")
+    function.drop("r12")
+    function.drop("r14")
+    code.move("rax", "r13")
+    code.compare_number("r13", 0)
+    code.jump("return", "e")
+    function.wrap("r13", "r12")
+    function.end_wrap("r13")
+
+
+def _load_two(function: Function, arrays: type) -> None:
+    """Let `r12` and `r14` have both of a call's operands, arrays of ours or one and a number."""
+    code = function.code
+    code.load("r13", "rbp", TUPLE_ITEMS)
+    function.unless_type("r13", arrays, "reflected")
+    function.load_seen("r12", "r13", storage="r8")
+    function.unless_few("r13", "general")
+    code.load("r13", "rbp", TUPLE_ITEMS + 8)
+    function.unless_type("r13", arrays, "number")
+    function.load_seen("r14", "r13", storage="r8")
+    function.unless_few("r13", "general")
+    code.jump("compute")
+    code.label("number")
+    _load_number(function, "r13", "r12", "r14", is_kept=False)
+    code.jump("compute")
+    code.label("reflected")
+    code.load("r13", "rbp", TUPLE_ITEMS + 8)
+    function.unless_type("r13", arrays, "general")
+    function.load_seen("r14", "r13", storage="r8")
+    function.unless_few("r13", "general")
+    code.load("r13", "rbp", TUPLE_ITEMS)
+    _load_number(function, "r13", "r14", "r12", is_kept=False)
+
+
+def call(kind: type, before: int, arrays: type) -> bytes:
+    """Return the code of a call of a ufunc of ours, of class `kind`, with one or two operands."""
+    function = Function(arrays, before)
+    code = function.code
+    arity, is_light, numpys, reach = (
+        objects.offset(kind.__dict__[name]) for name in ("_arity", "_is_light", "_numpys", "_reach")
+    )
+
+    def require_light(array: str) -> None:
+        function.multiply_extents(array)
+        code.load("rcx", "rbx", reach)
+        code.load_int("rcx", "rcx", INT_DIGIT)
+        code.multiply_by("rax", "rcx")
+        code.compare_number("rax", inlining.MOST_FEW * inlining.HEAVY)
+        code.jump("general", "ge")
+
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    code.compare_number("rdx", 0)  # keywords
+    code.jump("general", "ne")
+    code.load("rax", "rbp", SIZE)
+    code.compare_number("rax", 1)
+    code.jump("two", "ne")
+    code.set("rcx", id(1))
+    code.compare_with("rbx", arity, "rcx")
+    code.jump("general", "ne")
+    code.load("r13", "rbp", TUPLE_ITEMS)
+    function.unless_type("r13", arrays, "general")
+    function.load_seen("r12", "r13", storage="r8")
+    function.unless_few("r13", "general")
+    require_light("r12")
+    code.set("r14", 0)
+    code.jump("compute")
+    code.label("two")
+    code.compare_number("rax", 2)
+    code.jump("general", "ne")
+    code.set("rcx", id(2))
+    code.compare_with("rbx", arity, "rcx")
+    code.jump("general", "ne")
+    code.set("rcx", id(True))
+    code.compare_with("rbx", is_light, "rcx")
+    code.jump("general", "ne")
+    _load_two(function, arrays)
+    _vectorcall(function, numpys)
+    function.end()
+    return code.assembled()
+
+
+def in_place(kind: type, before: int, numpys: int) -> bytes:
+    """Return the code of an operator such as ``a += b``."""
+    function = Function(kind, before)
+    code = function.code
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    _load_operand(function, "rbx", "r12", MOST_WRITTEN + 1)
+    code.set("rcx", NONE)
+    code.compare("r13", "rcx")
+    code.jump("alone", "e")
+    function.require_alone("r13")
+    code.label("alone")
+    function.require_writable("rbx")
+    _load_other(function, kind, "rbp", "r12", "r14", None)
+    function.unless_reported()
+    function.keep("r12")
+    function.keep("r14")
+    function.call(numpys, "r12", "r14")
+    code.move("r13", "rax")
+    function.drop("r12")
+    function.drop("r14")
+    code.move("rax", "r13")
+    code.compare_number("r13", 0)
+    code.jump("return", "e")
+    function.drop("r13")
+    code.compare("r13", "r12")
+    code.jump("general", "ne")
+    function.keep("rbx")
+    code.move("rax", "rbx")
+    code.jump("return")
+    function.end()
+    return code.assembled()
+
+
+__all__ = ["binary", "call", "compare", "in_place", "matrix_multiply", "unary"]
