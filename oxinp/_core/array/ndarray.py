@@ -6,6 +6,7 @@ import builtins
 import operator
 import sys
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -382,8 +383,7 @@ def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
     return types.array_function(function, kinds, args, kwargs)
 
 
-inlining.enter_class(ndarray)
-follow_setting(ndarray)
+inlining.enter_class(ndarray, before_first=partial(follow_setting, ndarray))
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

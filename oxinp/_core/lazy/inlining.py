@@ -292,10 +292,25 @@ def meaning(name: str) -> Any:
     return _entered[name]
 
 
-def enter_class(kind: type) -> None:
-    """Let results be of a class, that of arrays; called once."""
+def enter_class(kind: type, before_first: Callable[[], object]) -> None:
+    """Let results be of a class, that of arrays; called once.
+
+    Parameters
+    ----------
+    kind : type
+    before_first : callable
+        Called before the first array is made, for what takes longer than an import should.
+    """
     # Which makes no tuple of arguments for each, as a call of `object.__new__` does.
-    types.ndarray, types.bare = kind, starmap(object.__new__, repeat((kind,)))
+    instances = starmap(object.__new__, repeat((kind,)))
+
+    def first(kind: type) -> Any:
+        types.bare = instances
+        enter(bare=instances)
+        before_first()
+        return object.__new__(kind)
+
+    types.ndarray, types.bare = kind, starmap(first, repeat((kind,)))
     enter(ndarray=kind, bare=types.bare)
 
 

@@ -7,10 +7,12 @@ are laid out in another way than in `objects`, arrays keep the slots that Python
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 from collections.abc import Callable
 from functools import partial
 from itertools import repeat
+from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +25,7 @@ from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of
 from oxinp._core.ufunc.table import UFUNCS
+from oxinp._runtime.forking import free_in_children
 
 _REACHES = {row.name: reach_of(row) for row in UFUNCS}
 _BINARY = {
@@ -51,7 +54,7 @@ class _Native(NamedTuple):
     before: int
 
 
-_installed: list[_Native] = []
+_CHANGING = free_in_children(RLock())
 _pages: list[Any] = []  # which are mapped as long as there may be calls
 
 
@@ -107,6 +110,23 @@ def _update(_: object = None) -> None:
     cells[0], cells[1] = id(few), inlining.meaning("SMALL")
 
 
+@functools.cache
+def _made(kind: type) -> tuple[_Native, ...]:
+    """Return the slots in machine code, or none if they cannot be."""
+    if not objects.ARE_KNOWN:
+        return ()
+    code, places = b"", []
+    for (each, name), make in _makers(kind).items():
+        before = objects.slot(each, name).value
+        places.append((each, name, len(code), before))
+        made = make(before)
+        code += made + bytes(-len(made) % _ALIGNMENT)
+    address = _mapped(code)
+    if address is None:
+        return ()
+    return tuple(_Native(each, name, address + offset, before) for each, name, offset, before in places)
+
+
 def install(kind: type) -> bool:
     """Give arrays and ufuncs slots in machine code; return whether they have them.
 
@@ -115,40 +135,39 @@ def install(kind: type) -> bool:
     kind : type
         That of arrays.
     """
-    if not objects.ARE_KNOWN or _installed:
-        return bool(_installed)
-    code, places = b"", []
-    for (each, name), make in _makers(kind).items():
-        before = objects.slot(each, name).value
-        made = make(before)
-        places.append((each, name, len(code), before))
-        code += made + bytes(-len(made) % _ALIGNMENT)
-    address = _mapped(code)
-    if address is None:
-        return False
-    _update()
-    for each, name, offset, before in places:
-        objects.slot(each, name).value = address + offset
-        _installed.append(_Native(each, name, address + offset, before))
-    inlining.enter(is_weighed=repeat(object()).__next__)  # of those that come to Python, see `elements.subscript`
-    return True
+    with _CHANGING:
+        _update()
+        natives = _made(kind)
+        for native in natives:
+            place = objects.slot(native.kind, native.name)
+            if place.value == native.before:  # else a method has been replaced, and Python has set the slot
+                place.value = native.address
+        if natives:  # a view of a large array that comes to Python is to be weighed, see `elements.subscript`
+            inlining.enter(is_weighed=repeat(object()).__next__)
+        return bool(natives)
 
 
-def uninstall() -> None:
+def uninstall(kind: type) -> None:
     """Give arrays and ufuncs their slots of before again."""
-    for native in _installed:
-        place = objects.slot(native.kind, native.name)
-        if place.value == native.address:  # else a method has been replaced, and Python has set the slot
-            place.value = native.before
-    _installed.clear()
-    inlining.enter(is_weighed=is_sampled)
+    with _CHANGING:
+        for native in _made(kind):
+            place = objects.slot(native.kind, native.name)
+            if place.value == native.address:
+                place.value = native.before
+        inlining.enter(is_weighed=is_sampled)
+
+
+def is_installed(kind: type, name: str = "add") -> bool:
+    """Whether a class has a slot in machine code."""
+    found = objects.slot(kind, name).value if objects.ARE_KNOWN else None
+    return any(native.address == found for native in _made(kind))
 
 
 def _change(kind: type, is_wanted: bool) -> None:
     if is_wanted:
         install(kind)
     else:
-        uninstall()
+        uninstall(kind)
 
 
 def follow_setting(kind: type) -> None:
@@ -158,4 +177,4 @@ def follow_setting(kind: type) -> None:
     _change(kind, config.machine_code)
 
 
-__all__ = ["follow_setting", "install", "uninstall"]
+__all__ = ["follow_setting", "install", "is_installed", "uninstall"]
