@@ -172,6 +172,41 @@ class Function:
         self.code.compare_with(handle, KNOWN, "rcx")
         self.code.jump(label, "ne")
 
+    def require_few(self, handle: str, seen: str) -> None:
+        """Go to the general function unless an array is small, by its view on the host; mark it where nothing is known.
+
+        Matrices that broadcast, with an axis of length 1, do not count, for what two arrays make of each other has more
+        elements than either only where one of them is such a matrix.
+        """
+        code, done, unmarked = self.code, self.new_label(), self.new_label()
+        again, counted = self.new_label(), self.new_label()
+        self.unless_few(handle, unmarked)
+        code.jump(done)
+        code.label(unmarked)
+        code.load_int("rcx", seen, ARRAY_NDIM)
+        code.load("rdx", seen, ARRAY_SHAPE)
+        code.compare_number("rcx", 2)
+        code.jump(counted, "l")
+        code.label(again)
+        code.compare_number_with("rdx", 0, 1)
+        code.jump("general", "e")
+        code.add("rdx", 8)
+        code.add("rcx", -1)
+        code.compare_number("rcx", 0)
+        code.jump(again, "g")
+        code.label(counted)
+        self.unless_smaller(seen, "general")
+        code.set("rcx", NONE)
+        code.compare_with(handle, KNOWN, "rcx")
+        code.jump(done, "ne")
+        code.set("rax", ctypes.addressof(cells))
+        code.load("r15", "rax", FEW)
+        code.store(handle, KNOWN, "r15")
+        self.keep("r15")
+        code.set("r15", NONE)
+        self.drop("r15")
+        code.label(done)
+
     def unless_reported(self, label: str = "general") -> None:
         """Go to a label where somebody watches what is done."""
         self.code.set("rax", id(REPORTS))

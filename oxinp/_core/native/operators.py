@@ -84,7 +84,7 @@ def _load_number(function: Function, number: str, array: str, target: str, *, is
 def _load_operand(function: Function, handle: str, target: str, most: int | None) -> None:
     """Let a register have the host's view of an operand of ours that is small."""
     function.load_seen(target, handle, storage="r13")
-    function.unless_few(handle, "general")
+    function.require_few(handle, target)
     if most is not None:
         function.unless_smaller(target, "general", most)
 
@@ -222,11 +222,11 @@ def _load_two(function: Function, arrays: type) -> None:
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "reflected")
     function.load_seen("r12", "r13", storage="r8")
-    function.unless_few("r13", "general")
+    function.require_few("r13", "r12")
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "number")
     function.load_seen("r14", "r13", storage="r8")
-    function.unless_few("r13", "general")
+    function.require_few("r13", "r14")
     code.jump("compute")
     code.label("number")
     _load_number(function, "r13", "r12", "r14", is_kept=False)
@@ -235,7 +235,7 @@ def _load_two(function: Function, arrays: type) -> None:
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "general")
     function.load_seen("r14", "r13", storage="r8")
-    function.unless_few("r13", "general")
+    function.require_few("r13", "r14")
     code.load("r13", "rbp", TUPLE_ITEMS)
     _load_number(function, "r13", "r14", "r12", is_kept=False)
 
@@ -269,7 +269,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "general")
     function.load_seen("r12", "r13", storage="r8")
-    function.unless_few("r13", "general")
+    function.require_few("r13", "r12")
     require_light("r12")
     code.set("r14", 0)
     code.jump("compute")
