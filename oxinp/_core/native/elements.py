@@ -20,6 +20,7 @@ from oxinp._core.native.function import (
     KNOWN,
     MOST_WRITTEN,
     NONE,
+    STORED_HOST,
     VIEW,
     Function,
     cells,
@@ -104,9 +105,7 @@ def subscript(kind: type, before: int) -> bytes:
     code.move("rax", "r14")
     code.jump("return")
     code.label("view")
-    code.set("rcx", NONE)
-    code.compare("r13", "rcx")
-    code.jump("general", "e")  # which gives it a storage
+    function.provide_storage("rbx", "r12", "r13")
     function.unless_few("rbx", "large")
     code.jump("part")
     code.label("large")  # one view in so many is weighed: that goes the general way
@@ -126,6 +125,7 @@ def subscript(kind: type, before: int) -> bytes:
     _return_part(function)
     code.label("no handle")
     function.drop("r14")
+    code.label("no storage")
     code.set("rax", 0)
     code.jump("return")
     function.end()
@@ -168,32 +168,36 @@ def _require_fitting(function: Function) -> None:
 
 
 def _write_part(function: Function, numpys: int) -> None:
-    """Lay out ``large``: the part alone is asked for its size, and written to."""
+    """Lay out ``large``: the part alone is asked for its size, and written to while the storage is marked."""
     code = function.code
     code.label("large")
-    code.set("rcx", NONE)
-    code.compare("r13", "rcx")
-    code.jump("general", "e")
+    function.provide_storage("rbx", "r12", "r13")
     function.call(objects.slot(np.ndarray, "subscript").value, "r12", "rbp")
     code.compare_number("rax", 0)
-    code.jump("failed", "e")
-    code.move("r13", "rax")
+    code.jump("no storage", "e")
+    code.move("r12", "rax")
     code.set("rcx", id(np.ndarray))
-    code.compare_with("r13", TYPE, "rcx")
+    code.compare_with("r12", TYPE, "rcx")
     code.jump("not a part", "ne")
-    function.unless_smaller("r13", "not a part", MOST_WRITTEN + 1)
-    code.set("r15", ELLIPSIS)
+    function.unless_smaller("r12", "not a part")
+    function.require_alone("r13", "not a part")
+    code.load("rax", "r13", STORED_HOST)
+    code.compare_with("rbx", HOST, "rax")
+    code.jump("not a part", "ne")
+    function.begin_writing("r13")
     function.keep("r14")
-    function.call(numpys, "r13", "r15", "r14")
-    code.move("r15", "rax")
-    function.drop("r13")
+    code.set("r15", ELLIPSIS)
+    function.call(numpys, "r12", "r15", "r14")
+    code.store("rsp", 8, "rax")
+    function.drop("r12")
     function.drop("r14")
-    code.move("rax", "r15")
+    function.end_writing("r13")
+    code.load("rax", "rsp", 8)
     code.jump("return")
     code.label("not a part")
-    function.drop("r13")
+    function.drop("r12")
     code.jump("general")
-    code.label("failed")
+    code.label("no storage")
     code.set("rax", 2**64 - 1)
     code.jump("return")
 

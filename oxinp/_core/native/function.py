@@ -17,8 +17,8 @@ import numpy as np
 
 from oxinp._core.lazy.balance import SAMPLED
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.handle import Handle
-from oxinp._core.memory.storage import Storage
+from oxinp._core.lazy.handle import Handle, end_writing
+from oxinp._core.memory.storage import WRITING, Storage
 from oxinp._core.native import objects
 from oxinp._core.native.assembler import Assembler
 from oxinp._core.native.objects import (
@@ -34,8 +34,10 @@ AT, HELD, HOST, KNOWN, SEEN, VIEW = (
     if objects.ARE_KNOWN
     else (0,) * 6
 )
-STORED_HOST, STALE, VALUE = (
-    (objects.offset(getattr(Storage, name)) for name in ("host", "stale", "value")) if objects.ARE_KNOWN else (0,) * 3
+STORED_HOST, STALE, VALUE, HAS_OBJECTS = (
+    (objects.offset(getattr(Storage, name)) for name in ("host", "stale", "value", "has_objects"))
+    if objects.ARE_KNOWN
+    else (0,) * 4
 )
 _SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 FLOAT64 = np.dtype(np.float64)
@@ -291,6 +293,74 @@ class Function:
         code.set("rax", 0)
         code.jump("return")
 
+    def provide_storage(self, handle: str, seen: str, storage: str) -> None:
+        """Let an array that owns its elements have a storage, and the register with None for it, too.
+
+        Goes to ``no storage`` where there is no memory for one.
+        """
+        code, is_there = self.code, self.new_label()
+        code.set("rcx", NONE)
+        code.compare(storage, "rcx")
+        code.jump(is_there, "ne")
+        code.set("rdi", id(Storage))
+        code.set("rsi", 0)
+        code.call(objects.slot(Storage, "alloc").value)
+        code.compare_number("rax", 0)
+        code.jump("no storage", "e")
+        code.move(storage, "rax")
+        self.put(storage, STORED_HOST, seen)
+        self.put(storage, VALUE, NONE)
+        self.put(storage, STALE, NONE)
+        self.put(storage, HAS_OBJECTS, id(False))
+        code.store(handle, HELD, storage)
+        code.set("r15", NONE)
+        self.drop("r15")
+        code.label(is_there)
+
+    def begin_writing(self, storage: str) -> None:
+        """Mark a storage that has nothing but its host side: from now on other threads may run."""
+        self.code.set("r15", id(WRITING))
+        self.code.store(storage, STALE, "r15")
+        self.keep("r15")
+        self.keep(storage)
+        self.code.set("r15", NONE)
+        self.drop("r15")
+
+    def end_writing(self, storage: str) -> None:
+        """Take the mark away, or tell who has put another in its place; what was raised meanwhile stays so."""
+        code, is_elsewhere, failed, done = (self.code, *(self.new_label() for _ in range(3)))
+        code.set("r15", id(WRITING))
+        code.compare_with(storage, STALE, "r15")
+        code.jump(is_elsewhere, "ne")
+        code.set("r15", NONE)
+        code.store(storage, STALE, "r15")
+        self.keep("r15")
+        code.set("r15", id(WRITING))
+        self.drop("r15")
+        code.jump(done)
+        code.label(is_elsewhere)
+        self._call_with_error("PyErr_Fetch", is_by_address=True)
+        code.set("rdi", id(end_writing))
+        code.move("rsi", storage)
+        code.call(objects.address("PyObject_CallOneArg"))
+        code.compare_number("rax", 0)
+        code.jump(failed, "e")
+        code.move("r15", "rax")
+        self.drop("r15")
+        code.label(failed)
+        self._call_with_error("PyErr_Restore", is_by_address=False)
+        code.label(done)
+        self.drop(storage)
+
+    def _call_with_error(self, function: str, *, is_by_address: bool) -> None:
+        for register, place in (("rdi", 16), ("rsi", 24), ("rdx", 32)):
+            if is_by_address:
+                self.code.move(register, "rsp")
+                self.code.add(register, place)
+            else:
+                self.code.load(register, "rsp", place)
+        self.code.call(objects.address(function))
+
     def classify_key(self, key: str, seen: str, *, element: str, view: str) -> None:
         """Go to a label by whether a key is of a single element, or of a part by integers and slices."""
         code = self.code
@@ -350,14 +420,14 @@ class Function:
         self.unless_type("rdx", self._kind, "general")
         code.label(is_whole)
 
-    def require_alone(self, storage: str) -> None:
-        """Go to the general function where a storage has more than its host side."""
+    def require_alone(self, storage: str, label: str = "general") -> None:
+        """Go to a label where a storage has more than its host side."""
         code = self.code
         code.set("rcx", NONE)
         code.compare_with(storage, VALUE, "rcx")
-        code.jump("general", "ne")
+        code.jump(label, "ne")
         code.compare_with(storage, STALE, "rcx")
-        code.jump("general", "ne")
+        code.jump(label, "ne")
 
 
 __all__ = [

@@ -344,6 +344,20 @@ def test_threads_see_whole_writes():
     assert not wrong
 
 
+@pytest.mark.usefixtures("slots")
+def test_who_takes_hold_of_an_array_while_it_is_written_to():
+    a, held = oxinp.full(1500, 1e308), []
+    a[1:2]
+    with oxinp.errstate(over="call", call=lambda *_: held.append(np.asarray(memoryview(a)))):
+        a *= 10.0
+    assert len(held) == 1
+    assert a._held.stale.num_writers == 0
+    held[0][3] = 5.0
+    assert a[3] == 5.0
+    a += 1.0
+    assert held[0][3] == 6.0
+
+
 def test_a_process_without_machine_code():
     code = (
         "import oxinp; a = oxinp.arange(4.0); a[1] = 5; print(a + 1); "
