@@ -174,8 +174,8 @@ class Function:
         self.code.compare_with(handle, KNOWN, "rcx")
         self.code.jump(label, "ne")
 
-    def require_few(self, handle: str, seen: str) -> None:
-        """Go to the general function unless an array is small, by its view on the host; mark it where nothing is known.
+    def require_few(self, handle: str, seen: str, label: str = "general") -> None:
+        """Go to a label unless an array is small, by its view on the host; mark it where nothing is known.
 
         Matrices that broadcast, with an axis of length 1, do not count, for what two arrays make of each other has more
         elements than either only where one of them is such a matrix.
@@ -191,13 +191,13 @@ class Function:
         code.jump(counted, "l")
         code.label(again)
         code.compare_number_with("rdx", 0, 1)
-        code.jump("general", "e")
+        code.jump(label, "e")
         code.add("rdx", 8)
         code.add("rcx", -1)
         code.compare_number("rcx", 0)
         code.jump(again, "g")
         code.label(counted)
-        self.unless_smaller(seen, "general")
+        self.unless_smaller(seen, label)
         code.set("rcx", NONE)
         code.compare_with(handle, KNOWN, "rcx")
         code.jump(done, "ne")
@@ -207,6 +207,26 @@ class Function:
         self.keep("r15")
         code.set("r15", NONE)
         self.drop("r15")
+        code.label(done)
+
+    def require_same_shape(self, one: str, other: str) -> None:
+        """Go to the general function unless two arrays of NumPy's have the same shape."""
+        code, again, done = self.code, self.new_label(), self.new_label()
+        code.load_int("rcx", one, ARRAY_NDIM)
+        code.load_int("rax", other, ARRAY_NDIM)
+        code.compare("rax", "rcx")
+        code.jump("general", "ne")
+        code.load("rdx", one, ARRAY_SHAPE)
+        code.load("rsi", other, ARRAY_SHAPE)
+        code.label(again)
+        code.add("rcx", -1)
+        code.jump(done, "s")
+        code.load("rax", "rdx", 0)
+        code.compare_with("rsi", 0, "rax")
+        code.jump("general", "ne")
+        code.add("rdx", 8)
+        code.add("rsi", 8)
+        code.jump(again)
         code.label(done)
 
     def unless_reported(self, label: str = "general") -> None:
@@ -261,8 +281,8 @@ class Function:
         self.code.store(handle, offset, register)
         self.keep(register)
 
-    def wrap(self, found: str, made: str) -> None:
-        """Return ours of a new array of NumPy's that is small, or a scalar as it is; what is too large is dropped."""
+    def wrap(self, found: str, made: str, *, is_few: bool = True) -> None:
+        """Return ours of a new array of NumPy's, or a scalar as it is; where it is to be small, others are dropped."""
         code = self.code
         is_array = self.new_label()
         code.set("rcx", id(np.ndarray))
@@ -271,14 +291,18 @@ class Function:
         code.move("rax", found)
         code.jump("return")
         code.label(is_array)
-        self.unless_smaller(found, "too large")
+        if is_few:
+            self.unless_smaller(found, "too large")
         self.make_handle(found, made)
         self.put(made, HOST, found)
         self.put(made, HELD, NONE)
         self.put(made, VIEW, NONE)
-        code.set("rax", ctypes.addressof(cells))
-        code.load("r15", "rax", FEW)
-        self.put(made, KNOWN, "r15")
+        if is_few:
+            code.set("rax", ctypes.addressof(cells))
+            code.load("r15", "rax", FEW)
+            self.put(made, KNOWN, "r15")
+        else:
+            self.put(made, KNOWN, NONE)
         code.move("rax", made)
         code.jump("return")
 

@@ -58,12 +58,6 @@ _CHANGING = free_in_children(RLock())
 _pages: list[Any] = []  # which are mapped as long as there may be calls
 
 
-def _most(ufunc: str) -> int | None:
-    """Return how many elements are too many for the host where a ufunc takes long; None where `FEW` says it."""
-    reach = _REACHES[ufunc]
-    return None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
-
-
 def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
     """Return what makes the code of each slot, by class and name, of the slot's function of before."""
 
@@ -74,11 +68,11 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
     of_arrays: dict[str, Callable[[int], bytes]] = {
         "subscript": partial(elements.subscript, kind),
         "ass_subscript": partial(elements.ass_subscript, kind),
-        "compare": partial(operators.compare, kind, numpys=numpys("compare")),
+        "compare": partial(operators.compare, kind, numpys=numpys("compare"), reach=_REACHES["less"]),
         "matrix_multiply": partial(operators.matrix_multiply, kind, numpys=numpys("matrix_multiply")),
     }
     for name, (method, row) in _BINARY.items():
-        of_arrays[name] = partial(operators.binary, kind, numpys=numpys(name), name=method, most=_most(row))
+        of_arrays[name] = partial(operators.binary, kind, numpys=numpys(name), name=method, reach=_REACHES[row])
     for name in _IN_PLACE:
         of_arrays[name] = partial(operators.in_place, kind, numpys=numpys(name))
     for name in _UNARY:

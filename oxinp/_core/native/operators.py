@@ -13,21 +13,15 @@ from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_NDIM, ARRAY_SHAPE, INT
 
 _NUMBERS = (np.float64, np.int64, np.float32, np.int32, np.complex128)
 """Types of numbers that stand next to arrays as they are."""
+_MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
+"""Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
 
 
-def _load_number(function: Function, number: str, array: str, target: str, *, is_kept: bool = True) -> None:
-    """Let a register have a number as it stands next to an array of NumPy's: as an array of one element if it is kept.
-
-    NumPy takes half the time for that. The general function keeps new numbers if `is_kept` says so.
-    """
-    code = function.code
-    is_plain, of_floats, looked_up, is_missing, found, done = (function.new_label() for _ in range(6))
-    is_integer, is_float = function.new_label(), function.new_label()
-    code.load("rax", number, TYPE)
-    for each in _NUMBERS:
-        code.set("rcx", id(each))
-        code.compare("rax", "rcx")
-        code.jump(is_plain, "e")
+def _look_up(
+    function: Function, number: str, array: str, found: str, *, is_integer: str, is_plain: str, is_missing: str
+) -> None:
+    """Go to a label with an array of a number in `rax`, or by what it is; the general function keeps new ones."""
+    code, of_floats, looked_up, is_float = (function.code, *(function.new_label() for _ in range(3)))
     code.load("rdx", array, ARRAY_DTYPE)
     code.set("rcx", id(float))
     code.compare("rax", "rcx")
@@ -53,12 +47,34 @@ def _load_number(function: Function, number: str, array: str, target: str, *, is
     function.call("PyDict_GetItem", "r15", number)
     code.compare_number("rax", 0)
     code.jump(found, "ne")
+    function.call("PyObject_IsTrue", number)
+    code.compare_number("rax", 0)
+    code.jump(is_missing, "e")
+    code.compare_number_with("r15", SIZE, inlining.MAX_CONSTANTS)
+    code.jump("general", "l")
+
+
+def _load_number(function: Function, number: str, array: str, target: str, *, is_kept: bool = True) -> None:
+    """Let a register have a number as it stands next to an array of NumPy's: as an array of one element if it is kept.
+
+    NumPy takes half the time for that, where it means the same: `is_kept` says so.
+    """
+    code = function.code
+    is_plain, is_integer, is_missing, found, done = (function.new_label() for _ in range(5))
+    code.load("rax", number, TYPE)
+    for each in _NUMBERS:
+        code.set("rcx", id(each))
+        code.compare("rax", "rcx")
+        code.jump(is_plain, "e")
     if is_kept:
-        function.call("PyObject_IsTrue", number)
-        code.compare_number("rax", 0)
-        code.jump(is_missing, "e")
-        code.compare_number_with("r15", SIZE, inlining.MAX_CONSTANTS)
-        code.jump("general", "l")
+        _look_up(function, number, array, found, is_integer=is_integer, is_plain=is_plain, is_missing=is_missing)
+    else:
+        code.set("rcx", id(float))
+        code.compare("rax", "rcx")
+        code.jump(is_plain, "e")
+        code.set("rcx", id(int))
+        code.compare("rax", "rcx")
+        code.jump("general", "ne")
     code.label(is_missing)
     function.unless_type(number, int, is_plain)
     code.label(is_integer)  # one that most integer dtypes hold
@@ -81,26 +97,28 @@ def _load_number(function: Function, number: str, array: str, target: str, *, is
     code.label(done)
 
 
-def _load_operand(function: Function, handle: str, target: str, most: int | None) -> None:
-    """Let a register have the host's view of an operand of ours that is small."""
+def _load_operand(function: Function, handle: str, target: str, most: int | None, label: str = "general") -> None:
+    """Let a register have the host's view of an operand of ours that is small; go to a label if it is not."""
     function.load_seen(target, handle, storage="r13")
-    function.require_few(handle, target)
+    function.require_few(handle, target, label)
     if most is not None:
-        function.unless_smaller(target, "general", most)
+        function.unless_smaller(target, label, most)
 
 
-def _load_other(function: Function, kind: type, other: str, array: str, target: str, most: int | None) -> None:
+def _load_other(
+    function: Function, kind: type, other: str, array: str, target: str, most: int | None, label: str = "general"
+) -> None:
     """Let a register have the second operand, of ours or a number."""
     code, is_number, is_loaded = function.code, function.new_label(), function.new_label()
     function.unless_type(other, kind, is_number)
-    _load_operand(function, other, target, most)
+    _load_operand(function, other, target, most, label)
     code.jump(is_loaded)
     code.label(is_number)
     _load_number(function, other, array, target)
     code.label(is_loaded)
 
 
-def _compute(function: Function, numpys: int, *operands: str) -> None:
+def _compute(function: Function, numpys: int, *operands: str, is_few: bool = True) -> None:
     """Call a function of NumPy's and return what it makes, as ours."""
     code = function.code
     function.unless_reported()
@@ -114,37 +132,93 @@ def _compute(function: Function, numpys: int, *operands: str) -> None:
     code.move("rax", "r13")
     code.compare_number("r13", 0)
     code.jump("return", "e")
-    function.wrap("r13", "r12")
-    function.end_wrap("r13")
+    function.wrap("r13", "r12", is_few=is_few)
 
 
-def binary(kind: type, before: int, numpys: int, name: str, most: int | None = None) -> bytes:
+def _require_middling(function: Function, array: str, reach: int) -> None:
+    """Go to the general function unless an array is the host's by its bytes alone, of elements of 8 bytes or less."""
+    code, is_known = function.code, function.new_label()
+    code.set("rcx", ctypes.addressof(cells))
+    code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
+    code.jump("general", "e")
+    code.load("rax", array, ARRAY_DTYPE)
+    for dtype in _MIDDLING:
+        code.set("rcx", id(np.dtype(dtype)))
+        code.compare("rax", "rcx")
+        code.jump(is_known, "e")
+    code.jump("general")
+    code.label(is_known)
+    function.multiply_extents(array)
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.compare_number("rax", -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach))
+    code.jump("general", "ge")
+
+
+def _compute_middling(function: Function, kind: type, numpys: int, reach: int) -> None:
+    """Lay out ``middling``: two arrays of one shape that are not small, or one and a number."""
+    code = function.code
+    code.label("middling")
+    function.unless_type("rbx", kind, "middling number first")
+    function.load_seen("r12", "rbx", storage="r13")
+    _require_middling(function, "r12", reach)
+    function.unless_type("rbp", kind, "middling number")
+    function.load_seen("r14", "rbp", storage="r13")
+    _require_middling(function, "r14", reach)
+    function.require_same_shape("r12", "r14")
+    code.jump("compute middling")
+    code.label("middling number")
+    _require_real(function, "rbp")
+    _load_number(function, "rbp", "r12", "r14")
+    code.jump("compute middling")
+    code.label("middling number first")
+    function.load_seen("r14", "rbp", storage="r13")
+    _require_middling(function, "r14", reach)
+    _require_real(function, "rbx")
+    _load_number(function, "rbx", "r14", "r12")
+    code.label("compute middling")
+    _compute(function, numpys, "r12", "r14", is_few=False)
+
+
+def _require_real(function: Function, number: str) -> None:
+    """Go to the general function where a number makes elements of 16 bytes."""
+    function.code.set("rcx", id(np.complex128))
+    function.code.compare_with(number, TYPE, "rcx")
+    function.code.jump("general", "e")
+
+
+def binary(kind: type, before: int, numpys: int, name: str, reach: int) -> bytes:
     """Return the code of an operator such as ``a + b``, either of which is ours, by its method's name."""
     function = Function(kind, before)
     code = function.code
+    most = None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
     function.begin()
     function.unless_type("rbx", kind, "reflected")
-    _load_operand(function, "rbx", "r12", most)
-    _load_other(function, kind, "rbp", "r12", "r14", most)
+    _load_operand(function, "rbx", "r12", most, "middling")
+    _load_other(function, kind, "rbp", "r12", "r14", most, "middling")
     code.jump("compute")
     code.label("reflected")
     function.unless_type("rbp", kind, "general")
-    _load_operand(function, "rbp", "r14", most)
+    _load_operand(function, "rbp", "r14", most, "middling")
     _load_number(function, "rbx", "r14", "r12")
     code.label("compute")
     _compute(function, numpys, "r12", "r14")
+    _compute_middling(function, kind, numpys, reach)
+    function.end_wrap("r13")
     function.end_of_two(getattr(kind, f"__{name}__"), getattr(kind, f"__r{name}__"))
     return code.assembled()
 
 
-def compare(kind: type, before: int, numpys: int) -> bytes:
+def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
     """Return the code of ``a < b`` and its kin."""
     function = Function(kind, before)
     function.begin()
     function.unless_type("rbx", kind, "general")
-    _load_operand(function, "rbx", "r12", None)
-    _load_other(function, kind, "rbp", "r12", "r14", None)
+    _load_operand(function, "rbx", "r12", None, "middling")
+    _load_other(function, kind, "rbp", "r12", "r14", None, "middling")
     _compute(function, numpys, "r12", "r14")
+    _compute_middling(function, kind, numpys, reach)
+    function.end_wrap("r13")
     function.end()
     return function.code.assembled()
 
@@ -156,6 +230,7 @@ def unary(kind: type, before: int, numpys: int) -> bytes:
     function.unless_type("rbx", kind, "general")
     _load_operand(function, "rbx", "r12", None)
     _compute(function, numpys, "r12")
+    function.end_wrap("r13")
     function.end()
     return function.code.assembled()
 
@@ -187,6 +262,7 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     code.jump("general", "le")
     code.label("compute")
     _compute(function, numpys, "r12", "r14")
+    function.end_wrap("r13")
     function.end_of_two(getattr(kind, "__matmul__"), getattr(kind, "__rmatmul__"))  # noqa: B009 - of any class
     return code.assembled()
 
