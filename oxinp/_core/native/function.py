@@ -281,6 +281,21 @@ class Function:
         self.code.store(handle, offset, register)
         self.keep(register)
 
+    def return_error(self) -> None:
+        """Return what was raised; a TypeError may be the refusal of code of ours to warn, see `hearing`.
+
+        Then the general function computes it again, so that the warning names the user's line.
+        """
+        code = self.code
+        code.set("rdi", id(TypeError))
+        code.call(objects.address("PyErr_ExceptionMatches"))
+        code.move("r13", "rax")
+        code.set("rax", 0)
+        code.compare("r13", "rax")
+        code.jump("return", "e")
+        code.call(objects.address("PyErr_Clear"))
+        code.jump("general")
+
     def wrap(self, found: str, made: str, *, is_few: bool = True) -> None:
         """Return ours of a new array of NumPy's, or a scalar as it is; where it is to be small, others are dropped."""
         code = self.code

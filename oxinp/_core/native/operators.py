@@ -129,9 +129,11 @@ def _compute(function: Function, numpys: int, *operands: str, is_few: bool = Tru
     code.move("r13", "rax")
     for each in operands:
         function.drop(each)
-    code.move("rax", "r13")
+    is_made = function.new_label()
     code.compare_number("r13", 0)
-    code.jump("return", "e")
+    code.jump(is_made, "ne")
+    function.return_error()
+    code.label(is_made)
     function.wrap("r13", "r12", is_few=is_few)
 
 
@@ -285,9 +287,11 @@ def _vectorcall(function: Function, numpys: int) -> None:
     code.move("r13", "rax")
     function.drop("r12")
     function.drop("r14")
-    code.move("rax", "r13")
+    is_made = function.new_label()
     code.compare_number("r13", 0)
-    code.jump("return", "e")
+    code.jump(is_made, "ne")
+    function.return_error()
+    code.label(is_made)
     function.wrap("r13", "r12")
     function.end_wrap("r13")
 

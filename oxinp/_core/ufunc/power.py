@@ -127,7 +127,7 @@ class Power(ufunc):
                     kind = (a._layout if a._storage.host is None else host_view(a)).dtype.kind
                     is_simpler = kind == "f" or (kind == "c" and name != "positive")  # 1: complex -0 becomes 0
                     if is_simpler or (kind in "biu" and name == "square" and type(b) is int):
-                        return OBJECTS[name](a) if type(a) is types.ndarray else OBJECTS[name].methods[0](a)
+                        return OBJECTS[name].methods[0](a)
             else:
                 other = other_side(b)
                 if other is NotImplemented:
