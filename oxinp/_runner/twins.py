@@ -13,8 +13,8 @@ import numpy as np
 
 from oxinp import random
 from oxinp._api import modules, namespace
-from oxinp._config import config
 from oxinp._api.fronts import HostUfunc
+from oxinp._config import config
 from oxinp._core.array import dispatch
 from oxinp._core.lazy.results import types
 from oxinp._core.ufunc.objects import ufunc

@@ -74,6 +74,10 @@ class Assembler:
             self._code.append(0x24)
         self._code += struct.pack("<i", displacement)
 
+    def add_register(self, target: str, other: str) -> None:
+        """``target += other``."""
+        self._with_registers(0x01, _NUMBERS[other], target)
+
     def multiply_by(self, target: str, other: str) -> None:
         """``target *= other``, signed."""
         reg, number = _NUMBERS[target], _NUMBERS[other]

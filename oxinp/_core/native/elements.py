@@ -9,25 +9,30 @@ import numpy as np
 
 from oxinp._core.lazy.balance import SAMPLED, balance
 from oxinp._core.lazy.handle import NOWHERE
+from oxinp._core.memory.storage import Stale
 from oxinp._core.native import objects
 from oxinp._core.native.function import (
     AT,
     COUNT,
     ELLIPSIS,
     FEW,
+    FLOAT64,
     HELD,
     HOST,
     KNOWN,
     MOST_WRITTEN,
     NONE,
+    STALE,
     STORED_HOST,
+    VALUE,
     VIEW,
     Function,
     cells,
 )
-from oxinp._core.native.objects import ARRAY_DTYPE, TYPE
+from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_SHAPE, ARRAY_STRIDES, SIZE, TUPLE_ITEMS, TYPE
 
 _LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN else 0
+_STALE_RANGE = {name: objects.offset(Stale.__dict__[name]) if objects.ARE_KNOWN else 0 for name in ("low", "high")}
 _REALS = (float, np.float64, int, np.int64, bool, np.bool_, np.float32, np.int32, np.uint8)
 _INTEGERS = (int, np.int64, bool, np.bool_, np.int32, np.uint8)
 _FITTING: dict[Any, tuple[type, ...]] = {
@@ -202,6 +207,85 @@ def _write_part(function: Function, numpys: int) -> None:
     code.jump("return")
 
 
+def _outdate(function: Function) -> None:
+    """Lay out ``copied``: an element of 8 bytes is written, and the range of it outdated in the device's copy."""
+    code = function.code
+    code.label("copied")
+    code.set("rcx", NONE)
+    code.compare_with("r13", VALUE, "rcx")
+    code.jump("general", "ne")
+    code.compare_with("rbx", VIEW, "rcx")  # a view's place in the storage is not known here
+    code.jump("general", "ne")
+    code.set("rcx", id(np.ndarray))
+    code.compare_with("r14", TYPE, "rcx")
+    code.jump("general", "e")
+    code.load("r15", "r13", STALE)
+    function.unless_type("r15", Stale, "general")
+    code.load("rax", "r12", ARRAY_DTYPE)
+    code.set("rcx", id(FLOAT64))
+    code.compare("rax", "rcx")
+    code.jump("general", "ne")
+    function.classify_key("rbp", "r12", element="place", view="general")
+    code.label("place")
+    code.set("rax", 0)
+    code.store("rsp", 8, "rax")
+    function.unless_type("rbp", int, "matrix")
+    _add_place(function, 0, "rbp", None)
+    code.jump("range")
+    code.label("matrix")
+    code.load("rax", "rbp", SIZE)
+    code.compare_number("rax", 2)
+    code.jump("general", "ne")
+    for axis in range(2):
+        _add_place(function, axis, "rbp", TUPLE_ITEMS + 8 * axis)
+    code.label("range")
+    for name, condition, extent in (("low", "ge", 0), ("high", "le", 8)):
+        at, is_covered = _STALE_RANGE[name], function.new_label()
+        code.load("rdi", "r15", at)
+        code.call(objects.address("PyLong_AsSsize_t"))
+        code.load("rdi", "rsp", 8)
+        code.add("rdi", extent)
+        code.compare("rdi", "rax")
+        code.jump(is_covered, condition)
+        code.call(objects.address("PyLong_FromSsize_t"))
+        code.compare_number("rax", 0)
+        code.jump("no storage", "e")
+        code.load("rcx", "r15", at)
+        code.store("r15", at, "rax")
+        code.store("rsp", 16, "rcx")
+        code.load("rdi", "rsp", 16)
+        code.call(objects.address("Py_DecRef"))
+        code.label(is_covered)
+    code.jump("write")
+
+
+def _add_place(function: Function, axis: int, key: str, item: int | None) -> None:
+    """Add to ``[rsp + 8]`` how far an index along an axis leads; one from the end goes to the general function."""
+    code = function.code
+    if item is None:
+        code.move("rdi", key)
+    else:
+        code.load("rdi", key, item)
+    code.move("rsi", "rsp")
+    code.add("rsi", 16)
+    code.call(objects.address("PyLong_AsLongAndOverflow"))
+    code.load_int("rcx", "rsp", 16)
+    code.compare_number("rcx", 0)
+    code.jump("general", "ne")
+    code.compare_number("rax", 0)
+    code.jump("general", "l")
+    code.load("rcx", "r12", ARRAY_SHAPE)
+    code.compare_with("rcx", 8 * axis, "rax")
+    code.jump("general", "le")
+    code.load("rcx", "r12", ARRAY_STRIDES)
+    code.multiply("rax", "rcx", 8 * axis)
+    code.load("rcx", "rsp", 8)
+    code.add_register("rax", "rcx")
+    code.store("rsp", 8, "rax")
+    code.compare_number("rax", 0)
+    code.jump("general", "l")
+
+
 def ass_subscript(kind: type, before: int) -> bytes:
     """Return the code of ``array[key] = value``, for integers and slices, and numbers or arrays of the same dtype."""
     function = Function(kind, before)
@@ -228,7 +312,7 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.set("rcx", NONE)
     code.compare("r13", "rcx")
     code.jump("key", "e")
-    function.require_alone("r13")
+    function.require_alone("r13", "copied")
     code.label("key")
     code.set("rcx", ELLIPSIS)
     code.compare("rbp", "rcx")
@@ -253,6 +337,7 @@ def ass_subscript(kind: type, before: int) -> bytes:
     function.unless_smaller("r12", "large", MOST_WRITTEN + 1)
     code.jump("write")
     _write_part(function, numpys)
+    _outdate(function)
     function.end()
     return code.assembled()
 

@@ -23,11 +23,11 @@ from oxinp._core.lazy.balance import is_sampled
 from oxinp._core.native import elements, objects, operators
 from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
-from oxinp._core.ufunc.operator_texts import reach_of
+from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
 from oxinp._core.ufunc.table import UFUNCS
 from oxinp._runtime.forking import free_in_children
 
-_REACHES = {row.name: reach_of(row) for row in UFUNCS}
+_ROWS = {row.name: row for row in UFUNCS}
 _BINARY = {
     "add": ("add", "add"),
     "subtract": ("sub", "subtract"),
@@ -40,7 +40,7 @@ _BINARY = {
     "xor": ("xor", "bitwise_xor"),
 }
 """Slots of operators, and what their methods and their ufuncs are called."""
-_IN_PLACE = tuple(f"inplace_{name}" for name in ("add", "subtract", "multiply", "true_divide", "and", "or", "xor"))
+_IN_PLACE = ("add", "subtract", "multiply", "true_divide", "and", "or", "xor")
 _UNARY = ("negative", "absolute", "invert")
 _ALIGNMENT = 16
 
@@ -68,13 +68,19 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
     of_arrays: dict[str, Callable[[int], bytes]] = {
         "subscript": partial(elements.subscript, kind),
         "ass_subscript": partial(elements.ass_subscript, kind),
-        "compare": partial(operators.compare, kind, numpys=numpys("compare"), reach=_REACHES["less"]),
+        "compare": partial(operators.compare, kind, numpys=numpys("compare"), reach=reach_of(_ROWS["less"])),
         "matrix_multiply": partial(operators.matrix_multiply, kind, numpys=numpys("matrix_multiply")),
     }
-    for name, (method, row) in _BINARY.items():
-        of_arrays[name] = partial(operators.binary, kind, numpys=numpys(name), name=method, reach=_REACHES[row])
+    for name, (method, ufunc_name) in _BINARY.items():
+        row = _ROWS[ufunc_name]
+        of_arrays[name] = partial(
+            operators.binary, kind, numpys=numpys(name), name=method, reach=reach_of(row), is_kept=takes_constants(row)
+        )
     for name in _IN_PLACE:
-        of_arrays[name] = partial(operators.in_place, kind, numpys=numpys(name))
+        is_kept = takes_constants(_ROWS[_BINARY[name][1]])
+        of_arrays[f"inplace_{name}"] = partial(
+            operators.in_place, kind, numpys=numpys(f"inplace_{name}"), is_kept=is_kept
+        )
     for name in _UNARY:
         of_arrays[name] = partial(operators.unary, kind, numpys=numpys(name))
     return {

@@ -17,7 +17,8 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 TYPE = _WORD  # of every object: where its type lies
 SIZE = 2 * _WORD  # of tuples, lists: how many items
 TUPLE_ITEMS = 3 * _WORD
-ARRAY_NDIM, ARRAY_SHAPE, ARRAY_DTYPE = 3 * _WORD, 4 * _WORD, 7 * _WORD  # of NumPy's arrays, after their data
+# Of NumPy's arrays, after their data.
+ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_DTYPE = 3 * _WORD, 4 * _WORD, 5 * _WORD, 7 * _WORD
 
 INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
 
@@ -109,6 +110,7 @@ def _holds_as_known() -> bool:
         ctypes.c_int.from_address(id(x) + ARRAY_NDIM).value == 2
         and ctypes.c_void_p.from_address(id(x) + ARRAY_DTYPE).value == id(x.dtype)
         and ctypes.c_ssize_t.from_address(ctypes.c_void_p.from_address(id(x) + ARRAY_SHAPE).value or 0).value == 2
+        and ctypes.c_ssize_t.from_address(ctypes.c_void_p.from_address(id(x) + ARRAY_STRIDES).value or 0).value == 24
         and ctypes.c_ssize_t.from_address(id(items) + SIZE).value == 2
         and ctypes.c_void_p.from_address(id(item) + TUPLE_ITEMS).value == id(x)
         and ctypes.c_int.from_address(id(number) + INT_DIGIT).value == number

@@ -106,7 +106,15 @@ def _load_operand(function: Function, handle: str, target: str, most: int | None
 
 
 def _load_other(
-    function: Function, kind: type, other: str, array: str, target: str, most: int | None, label: str = "general"
+    function: Function,
+    kind: type,
+    other: str,
+    array: str,
+    target: str,
+    most: int | None,
+    label: str = "general",
+    *,
+    is_kept: bool = True,
 ) -> None:
     """Let a register have the second operand, of ours or a number."""
     code, is_number, is_loaded = function.code, function.new_label(), function.new_label()
@@ -114,7 +122,7 @@ def _load_other(
     _load_operand(function, other, target, most, label)
     code.jump(is_loaded)
     code.label(is_number)
-    _load_number(function, other, array, target)
+    _load_number(function, other, array, target, is_kept=is_kept)
     code.label(is_loaded)
 
 
@@ -157,7 +165,7 @@ def _require_middling(function: Function, array: str, reach: int) -> None:
     code.jump("general", "ge")
 
 
-def _compute_middling(function: Function, kind: type, numpys: int, reach: int) -> None:
+def _compute_middling(function: Function, kind: type, numpys: int, reach: int, *, is_kept: bool = True) -> None:
     """Lay out ``middling``: two arrays of one shape that are not small, or one and a number."""
     code = function.code
     code.label("middling")
@@ -171,13 +179,13 @@ def _compute_middling(function: Function, kind: type, numpys: int, reach: int) -
     code.jump("compute middling")
     code.label("middling number")
     _require_real(function, "rbp")
-    _load_number(function, "rbp", "r12", "r14")
+    _load_number(function, "rbp", "r12", "r14", is_kept=is_kept)
     code.jump("compute middling")
     code.label("middling number first")
     function.load_seen("r14", "rbp", storage="r13")
     _require_middling(function, "r14", reach)
     _require_real(function, "rbx")
-    _load_number(function, "rbx", "r14", "r12")
+    _load_number(function, "rbx", "r14", "r12", is_kept=is_kept)
     code.label("compute middling")
     _compute(function, numpys, "r12", "r14", is_few=False)
 
@@ -189,23 +197,26 @@ def _require_real(function: Function, number: str) -> None:
     function.code.jump("general", "e")
 
 
-def binary(kind: type, before: int, numpys: int, name: str, reach: int) -> bytes:
-    """Return the code of an operator such as ``a + b``, either of which is ours, by its method's name."""
+def binary(kind: type, before: int, numpys: int, name: str, reach: int, *, is_kept: bool) -> bytes:
+    """Return the code of an operator such as ``a + b``, either of which is ours, by its method's name.
+
+    `reach` is what an element costs, `is_kept` whether an array of a number means the same.
+    """
     function = Function(kind, before)
     code = function.code
     most = None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
     function.begin()
     function.unless_type("rbx", kind, "reflected")
     _load_operand(function, "rbx", "r12", most, "middling")
-    _load_other(function, kind, "rbp", "r12", "r14", most, "middling")
+    _load_other(function, kind, "rbp", "r12", "r14", most, "middling", is_kept=is_kept)
     code.jump("compute")
     code.label("reflected")
     function.unless_type("rbp", kind, "general")
     _load_operand(function, "rbp", "r14", most, "middling")
-    _load_number(function, "rbx", "r14", "r12")
+    _load_number(function, "rbx", "r14", "r12", is_kept=is_kept)
     code.label("compute")
     _compute(function, numpys, "r12", "r14")
-    _compute_middling(function, kind, numpys, reach)
+    _compute_middling(function, kind, numpys, reach, is_kept=is_kept)
     function.end_wrap("r13")
     function.end_of_two(getattr(kind, f"__{name}__"), getattr(kind, f"__r{name}__"))
     return code.assembled()
@@ -368,7 +379,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     return code.assembled()
 
 
-def in_place(kind: type, before: int, numpys: int) -> bytes:
+def in_place(kind: type, before: int, numpys: int, *, is_kept: bool) -> bytes:
     """Return the code of an operator such as ``a += b``."""
     function = Function(kind, before)
     code = function.code
@@ -382,7 +393,7 @@ def in_place(kind: type, before: int, numpys: int) -> bytes:
     code.label("alone")
     function.require_writable("rbx")
     code.store("rsp", 8, "r13")  # which the other operand's takes the place of
-    _load_other(function, kind, "rbp", "r12", "r14", None)
+    _load_other(function, kind, "rbp", "r12", "r14", None, is_kept=is_kept)
     code.load("r13", "rsp", 8)
     function.unless_reported()
     function.unless_smaller("r12", "long", MOST_WRITTEN + 1)

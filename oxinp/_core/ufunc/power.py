@@ -13,7 +13,6 @@ from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import cost_of, is_hosted
-from oxinp._core.lazy.results import types
 from oxinp._core.lazy.stores import check_cast, check_writeable
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY

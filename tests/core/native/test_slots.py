@@ -356,6 +356,24 @@ def test_threads_see_whole_writes():
 
 
 @pytest.mark.usefixtures("slots")
+@pytest.mark.parametrize("shape", [(150, 160), (24000,)])
+def test_elements_of_what_the_device_has_a_copy_of(shape):
+    """What is written on the host is what the device computes with next."""
+    random = np.random.default_rng(3)
+    numpys = random.normal(size=shape)
+    ours = oxinp.array(numpys)
+    for _ in range(4):
+        for key in random.integers(0, min(shape), size=(30, len(shape))):
+            place = tuple(int(each) for each in key) if len(shape) > 1 else int(key[0])
+            numpys[place] = ours[place] = random.normal()
+            assert ours[place] == numpys[place]
+        numpys[(-1,) * len(shape)] = ours[(-1,) * len(shape)] = 2.0
+        with pytest.raises(IndexError):
+            ours[shape[0] if len(shape) == 1 else (0, shape[1])] = 1.0
+        assert_same(ours * 2 + 1, numpys * 2 + 1)
+
+
+@pytest.mark.usefixtures("slots")
 def test_who_takes_hold_of_an_array_while_it_is_written_to():
     a, held = oxinp.full(1500, 1e308), []
     a[1:2]
