@@ -128,6 +128,26 @@ class Function:
         self._leave()
         code.go_to(self._before)
 
+    def end_of_method(self, method: Any) -> None:
+        """Return what is in `rax`; lay out the way to a method in Python, with a tuple and keywords or none."""
+        code = self.code
+        code.label("return")
+        self._leave()
+        code.ret()
+        code.label("general")
+        code.set("rdi", id(method))
+        code.move("rsi", "rbx")
+        code.call(objects.address("PyMethod_New"))
+        code.compare_number("rax", 0)
+        code.jump("return", "e")
+        code.move("r12", "rax")
+        code.load("r13", "rsp", 0)
+        self.call("PyObject_Call", "r12", "rbp", "r13")
+        code.move("r13", "rax")
+        self.drop("r12")
+        code.move("rax", "r13")
+        code.jump("return")
+
     def call(self, function: str | int, *operands: str) -> None:
         """Call a function of Python's C API, or at an address, with what registers have that calls leave alone."""
         for target, source in zip(("rdi", "rsi", "rdx"), operands, strict=False):

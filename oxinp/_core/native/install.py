@@ -45,13 +45,35 @@ _UNARY = ("negative", "absolute", "invert")
 _ALIGNMENT = 16
 
 
-class _Native(NamedTuple):
+class _Slot(NamedTuple):
     """A slot's function in machine code, and the one that it stands before."""
 
     kind: type
     name: str
     address: int
     before: int
+
+    def exchange(self, *, is_native: bool) -> None:
+        """Put one in the place of the other, unless a method has been replaced and Python has set the slot."""
+        place = objects.slot(self.kind, self.name)
+        present, wanted = (self.before, self.address) if is_native else (self.address, self.before)
+        if place.value == present:
+            place.value = wanted
+
+
+class _Method(NamedTuple):
+    """A method in machine code, and the one in Python that it goes on to."""
+
+    kind: type
+    name: str
+    native: Any
+    before: Any
+
+    def exchange(self, *, is_native: bool) -> None:
+        """Put one in the place of the other, unless that has been replaced."""
+        present, wanted = (self.before, self.native) if is_native else (self.native, self.before)
+        if self.kind.__dict__[self.name] is present:
+            setattr(self.kind, self.name, wanted)
 
 
 _CHANGING = free_in_children(RLock())
@@ -110,9 +132,33 @@ def _update(_: object = None) -> None:
     cells[0], cells[1] = id(few), inlining.meaning("SMALL")
 
 
+class _Definition(ctypes.Structure):
+    """What Python's C API calls `PyMethodDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    )
+
+
+_VARARGS_AND_KEYWORDS = 3
+_definitions: list[_Definition] = []  # which Python refers to
+
+
+def _method(kind: type, name: str, address: int) -> Any:
+    """Return a method of a class that is machine code."""
+    definition = _Definition(name.encode(), address, _VARARGS_AND_KEYWORDS, None)
+    _definitions.append(definition)
+    new = ctypes.pythonapi.PyDescr_NewMethod
+    new.argtypes, new.restype = (ctypes.py_object, ctypes.POINTER(_Definition)), ctypes.py_object
+    return new(kind, definition)
+
+
 @functools.cache
-def _made(kind: type) -> tuple[_Native, ...]:
-    """Return the slots in machine code, or none if they cannot be."""
+def _made(kind: type) -> tuple[_Slot | _Method, ...]:
+    """Return the slots and methods in machine code, or none if they cannot be."""
     if not objects.ARE_KNOWN:
         return ()
     code, places = b"", []
@@ -121,10 +167,14 @@ def _made(kind: type) -> tuple[_Native, ...]:
         places.append((each, name, len(code), before))
         made = make(before)
         code += made + bytes(-len(made) % _ALIGNMENT)
-    address = _mapped(code)
+    method = kind.__dict__["__array_ufunc__"]
+    address = _mapped(code + operators.array_ufunc(kind, method))
     if address is None:
         return ()
-    return tuple(_Native(each, name, address + offset, before) for each, name, offset, before in places)
+    return (
+        _Method(kind, "__array_ufunc__", _method(kind, "__array_ufunc__", address + len(code)), method),
+        *(_Slot(each, name, address + offset, before) for each, name, offset, before in places),
+    )
 
 
 def install(kind: type) -> bool:
@@ -139,9 +189,7 @@ def install(kind: type) -> bool:
         _update()
         natives = _made(kind)
         for native in natives:
-            place = objects.slot(native.kind, native.name)
-            if place.value == native.before:  # else a method has been replaced, and Python has set the slot
-                place.value = native.address
+            native.exchange(is_native=True)
         if natives:  # a view of a large array that comes to Python is to be weighed, see `elements.subscript`
             inlining.enter(is_weighed=repeat(object()).__next__)
         return bool(natives)
@@ -151,16 +199,16 @@ def uninstall(kind: type) -> None:
     """Give arrays and ufuncs their slots of before again."""
     with _CHANGING:
         for native in _made(kind):
-            place = objects.slot(native.kind, native.name)
-            if place.value == native.address:
-                place.value = native.before
+            native.exchange(is_native=False)
         inlining.enter(is_weighed=is_sampled)
 
 
-def is_installed(kind: type, name: str = "add") -> bool:
-    """Whether a class has a slot in machine code."""
-    found = objects.slot(kind, name).value if objects.ARE_KNOWN else None
-    return any(native.address == found for native in _made(kind))
+def is_installed(kind: type) -> bool:
+    """Whether arrays have slots in machine code."""
+    return any(
+        type(native) is _Slot and objects.slot(native.kind, native.name).value == native.address
+        for native in _made(kind)
+    )
 
 
 def _change(kind: type, is_wanted: bool) -> None:

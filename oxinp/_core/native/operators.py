@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from oxinp._core.lazy import inlining
 from oxinp._core.native import objects
 from oxinp._core.native.function import FLOAT64, MOST, MOST_WRITTEN, NONE, Function, cells
 from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_NDIM, ARRAY_SHAPE, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.ufunc.objects import OF_TWO
 
+_CALL = ctypes.create_string_buffer(b"__call__")
 _NUMBERS = (np.float64, np.int64, np.float32, np.int32, np.complex128)
 """Types of numbers that stand next to arrays as they are."""
 _MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
@@ -280,33 +283,6 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     return code.assembled()
 
 
-def _vectorcall(function: Function, numpys: int) -> None:
-    """Lay out ``compute``: NumPy's ufunc of ours, in `rbx`, is called with `r12` and, unless it is 0, `r14`."""
-    code = function.code
-    code.label("compute")
-    function.unless_reported()
-    code.store("rsp", 8, "r12")
-    code.store("rsp", 16, "r14")
-    function.keep("r12")
-    function.keep("r14")
-    code.load("rdi", "rbx", numpys)
-    code.move("rsi", "rsp")
-    code.add("rsi", 8)
-    code.load("rdx", "rbp", SIZE)
-    code.set("rcx", 0)
-    code.call(objects.address("PyObject_Vectorcall"))
-    code.move("r13", "rax")
-    function.drop("r12")
-    function.drop("r14")
-    is_made = function.new_label()
-    code.compare_number("r13", 0)
-    code.jump(is_made, "ne")
-    function.return_error()
-    code.label(is_made)
-    function.wrap("r13", "r12")
-    function.end_wrap("r13")
-
-
 def _load_two(function: Function, arrays: type) -> None:
     """Let `r12` and `r14` have both of a call's operands, arrays of ours or one and a number."""
     code = function.code
@@ -374,9 +350,90 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.compare_with("rbx", is_light, "rcx")
     code.jump("general", "ne")
     _load_two(function, arrays)
-    _vectorcall(function, numpys)
+    code.label("compute")
+    code.load("r13", "rbx", numpys)
+    _call_ufunc(function, "r13", None)
     function.end()
     return code.assembled()
+
+
+def array_ufunc(kind: type, method: Any) -> bytes:
+    """Return the code of ``__array_ufunc__``, which NumPy calls for a number of its own beside an array of ours."""
+    function = Function(kind, 0)
+    code = function.code
+    function.begin()
+    code.compare_number("rdx", 0)
+    code.jump("general", "ne")
+    code.load("rax", "rbp", SIZE)
+    code.compare_number("rax", 4)
+    code.jump("general", "ne")
+    code.load("rdi", "rbp", TUPLE_ITEMS + 8)
+    code.set("rsi", ctypes.addressof(_CALL))
+    code.call(objects.address("PyUnicode_CompareWithASCIIString"))
+    code.store("rsp", 8, "rax")
+    code.load_int("rax", "rsp", 8)
+    code.compare_number("rax", 0)
+    code.jump("general", "ne")
+    function.unless_type("rbx", kind, "general")
+    code.compare_with("rbp", TUPLE_ITEMS + 24, "rbx")
+    code.jump("general", "ne")
+    code.load("r12", "rbp", TUPLE_ITEMS + 16)
+    code.load("rax", "r12", TYPE)
+    for each in _NUMBERS:
+        code.set("rcx", id(each))
+        code.compare("rax", "rcx")
+        code.jump("number", "e")
+    code.jump("general")
+    code.label("number")
+    code.load("r13", "rbp", TUPLE_ITEMS)
+    code.set("r15", id(OF_TWO))
+    function.call("PyDict_GetItem", "r15", "r13")
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.load("rax", "rax", TUPLE_ITEMS)  # what an element costs at most
+    code.load_int("rax", "rax", INT_DIGIT)
+    code.compare_number("rax", inlining.HEAVY)
+    code.jump("general", "g")
+    function.load_seen("r14", "rbx", storage="r8")
+    code.load("rax", "r14", ARRAY_DTYPE)
+    for dtype in _MIDDLING:
+        code.set("rcx", id(np.dtype(dtype)))
+        code.compare("rax", "rcx")
+        code.jump("known", "e")
+    code.jump("general")
+    code.label("known")
+    function.require_few("rbx", "r14")
+    _call_ufunc(function, "r13", 2)
+    function.end_of_method(method)
+    return code.assembled()
+
+
+def _call_ufunc(function: Function, numpys: str, num_operands: int | None) -> None:
+    """Call a ufunc of NumPy's with `r12` and `r14`, or only with the first as the tuple in `rbp` says; return ours."""
+    code, is_made = function.code, function.new_label()
+    function.unless_reported()
+    code.store("rsp", 8, "r12")
+    code.store("rsp", 16, "r14")
+    function.keep("r12")
+    function.keep("r14")
+    code.move("rdi", numpys)
+    code.move("rsi", "rsp")
+    code.add("rsi", 8)
+    if num_operands is None:
+        code.load("rdx", "rbp", SIZE)
+    else:
+        code.set("rdx", num_operands)
+    code.set("rcx", 0)
+    code.call(objects.address("PyObject_Vectorcall"))
+    code.move("r13", "rax")
+    function.drop("r12")
+    function.drop("r14")
+    code.compare_number("r13", 0)
+    code.jump(is_made, "ne")
+    function.return_error()
+    code.label(is_made)
+    function.wrap("r13", "r12")
+    function.end_wrap("r13")
 
 
 def in_place(kind: type, before: int, numpys: int, *, is_kept: bool) -> bytes:
@@ -432,4 +489,4 @@ def in_place(kind: type, before: int, numpys: int, *, is_kept: bool) -> bytes:
     return code.assembled()
 
 
-__all__ = ["binary", "call", "compare", "in_place", "matrix_multiply", "unary"]
+__all__ = ["array_ufunc", "binary", "call", "compare", "in_place", "matrix_multiply", "unary"]
