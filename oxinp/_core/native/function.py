@@ -11,7 +11,6 @@ NumPy's own functions are called in the user's frame, so that what they warn of 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, end_writing
 from oxinp._core.memory.storage import WRITING, Storage
 from oxinp._core.native import objects
-from oxinp._core.native.assembler import Assembler
+from oxinp._core.native.frame import Frame
 from oxinp._core.native.objects import (
     ARRAY_NDIM,
     ARRAY_SHAPE,
@@ -39,7 +38,6 @@ STORED_HOST, STALE, VALUE, HAS_OBJECTS = (
     if objects.ARE_KNOWN
     else (0,) * 4
 )
-_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 FLOAT64 = np.dtype(np.float64)
 NONE, ELLIPSIS = id(None), id(...)
 
@@ -50,123 +48,8 @@ cells = (ctypes.c_int64 * 3)(0, 0, SAMPLED)
 FEW, MOST, COUNT = 0, 8, 16
 
 
-class Function:
-    """A slot's function under construction; its first two operands are in `rbx` and `rbp` throughout.
-
-    Parameters
-    ----------
-    kind : type
-        The class of arrays.
-    before : int
-        The C function that the slot has had.
-    """
-
-    def __init__(self, kind: type, before: int) -> None:
-        self.code = Assembler()
-        self._kind = kind
-        self._before = before
-        self._num_labels = 0
-
-    def new_label(self) -> str:
-        self._num_labels += 1
-        return f"label {self._num_labels}"
-
-    def begin(self) -> None:
-        code = self.code
-        for register in _SAVED:
-            code.push(register)
-        code.add("rsp", -40)  # which leaves the stack as calls want it; a function's third operand lies at its end
-        code.move("rbx", "rdi")
-        code.move("rbp", "rsi")
-        code.store("rsp", 0, "rdx")
-
-    def _leave(self) -> None:
-        self.code.add("rsp", 40)
-        for register in reversed(_SAVED):
-            self.code.pop(register)
-
-    def end(self) -> None:
-        """Return what is in `rax`; lay out the way to the general function."""
-        code = self.code
-        code.label("return")
-        self._leave()
-        code.ret()
-        code.label("general")
-        code.move("rdi", "rbx")
-        code.move("rsi", "rbp")
-        code.load("rdx", "rsp", 0)
-        self._leave()
-        code.go_to(self._before)
-
-    def end_of_two(self, method: Any, reflected: Any) -> None:
-        """Return what is in `rax`; lay out the way to the methods, which Python's own function would not call.
-
-        Of two operands that looks whether it is in the slot before it calls the method of the class.
-        """
-        code = self.code
-        code.label("return")
-        self._leave()
-        code.ret()
-        code.label("general")
-        for operand, other, called, label in (
-            ("rbx", "rbp", method, "is not first"),
-            ("rbp", "rbx", reflected, "is none"),
-        ):
-            self.unless_type(operand, self._kind, label)
-            code.store("rsp", 8, operand)
-            code.store("rsp", 16, other)
-            code.set("rdi", id(called))
-            code.move("rsi", "rsp")
-            code.add("rsi", 8)
-            code.set("rdx", 2)
-            code.set("rcx", 0)
-            code.call(objects.address("PyObject_Vectorcall"))
-            code.jump("return")
-            code.label(label)
-        code.move("rdi", "rbx")
-        code.move("rsi", "rbp")
-        self._leave()
-        code.go_to(self._before)
-
-    def end_of_method(self, method: Any) -> None:
-        """Return what is in `rax`; lay out the way to a method in Python, with a tuple and keywords or none."""
-        code = self.code
-        code.label("return")
-        self._leave()
-        code.ret()
-        code.label("general")
-        code.set("rdi", id(method))
-        code.move("rsi", "rbx")
-        code.call(objects.address("PyMethod_New"))
-        code.compare_number("rax", 0)
-        code.jump("return", "e")
-        code.move("r12", "rax")
-        code.load("r13", "rsp", 0)
-        self.call("PyObject_Call", "r12", "rbp", "r13")
-        code.move("r13", "rax")
-        self.drop("r12")
-        code.move("rax", "r13")
-        code.jump("return")
-
-    def call(self, function: str | int, *operands: str) -> None:
-        """Call a function of Python's C API, or at an address, with what registers have that calls leave alone."""
-        for target, source in zip(("rdi", "rsi", "rdx"), operands, strict=False):
-            self.code.move(target, source)
-        self.code.call(objects.address(function) if isinstance(function, str) else function)
-
-    def keep(self, register: str) -> None:
-        """Take a reference to an object."""
-        self.call("Py_IncRef", register)
-
-    def drop(self, register: str) -> None:
-        """Give a reference back."""
-        self.call("Py_DecRef", register)
-
-    def unless_type(self, register: str, kind: type, label: str) -> None:
-        """Go to a label where an object is not of a type."""
-        self.code.set("rcx", id(kind))
-        self.code.compare_with(register, TYPE, "rcx")
-        self.code.jump(label, "ne")
+class Function(Frame):
+    """What functions ask of arrays and storages, and what they make of results."""
 
     def load_seen(self, target: str, handle: str, *, storage: str) -> None:
         """Let registers have an array's view on the host, if it is valid, and its storage or None."""
@@ -300,21 +183,6 @@ class Function:
             self.code.move(register, value)
         self.code.store(handle, offset, register)
         self.keep(register)
-
-    def return_error(self) -> None:
-        """Return what was raised; a TypeError may be the refusal of code of ours to warn, see `hearing`.
-
-        Then the general function computes it again, so that the warning names the user's line.
-        """
-        code = self.code
-        code.set("rdi", id(TypeError))
-        code.call(objects.address("PyErr_ExceptionMatches"))
-        code.move("r13", "rax")
-        code.set("rax", 0)
-        code.compare("r13", "rax")
-        code.jump("return", "e")
-        code.call(objects.address("PyErr_Clear"))
-        code.jump("general")
 
     def wrap(self, found: str, made: str, *, is_few: bool = True) -> None:
         """Return ours of a new array of NumPy's, or a scalar as it is; where it is to be small, others are dropped."""

@@ -20,7 +20,7 @@ import numpy as np
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
-from oxinp._core.native import elements, objects, operators
+from oxinp._core.native import elements, objects, operators, ufuncs
 from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
@@ -107,7 +107,7 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
         of_arrays[name] = partial(operators.unary, kind, numpys=numpys(name))
     return {
         **{(kind, name): maker for name, maker in of_arrays.items()},
-        (ufunc, "call"): partial(operators.call, ufunc, arrays=kind),
+        (ufunc, "call"): partial(ufuncs.call, ufunc, arrays=kind),
     }
 
 
@@ -168,7 +168,7 @@ def _made(kind: type) -> tuple[_Slot | _Method, ...]:
         made = make(before)
         code += made + bytes(-len(made) % _ALIGNMENT)
     method = kind.__dict__["__array_ufunc__"]
-    address = _mapped(code + operators.array_ufunc(kind, method))
+    address = _mapped(code + ufuncs.array_ufunc(kind, method))
     if address is None:
         return ()
     return (
