@@ -17,11 +17,11 @@ from weakref import ref
 
 import numpy as np
 
-from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.balance import COPY_RATE, WAIT
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.chains import read
-from oxinp._core.lazy.placement import ACCESSES_BEFORE_MIRROR, MIN_WINDOWED_NBYTES, device_of, has_lost_mirror
+from oxinp._core.lazy.placement import ACCESSES_BEFORE_MIRROR, device_of, has_lost_mirror
 from oxinp._core.memory.layout import line_layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -114,7 +114,7 @@ def element(storage: Storage, layout: Layout) -> Any:
             reader.misses = 0
             return None
     elif not _READERS or (found := _READERS.get(ref(storage))) is None:
-        if value is None or value[0].layout.nbytes < MIN_WINDOWED_NBYTES or value[2] & SHARED:
+        if value is None or value[0].layout.nbytes < placement.MIN_WINDOWED_NBYTES or value[2] & SHARED:
             return None
         step = _steady_step(storage, layout)
         if not step:

@@ -15,8 +15,7 @@ SIZE = 8192
 @pytest.fixture(autouse=True)
 def _small_windows(config, monkeypatch):
     config.offload_threshold = 0
-    for module in (placement, windows):
-        monkeypatch.setattr(module, "MIN_WINDOWED_NBYTES", 4 * SIZE)
+    monkeypatch.setattr(placement, "MIN_WINDOWED_NBYTES", 4 * SIZE)
     monkeypatch.setattr(windows, "NBYTES", SIZE)
     monkeypatch.setattr(windows, "COPY_RATE", 20)
     monkeypatch.setattr(windows, "MIN_STEP", 1000)
