@@ -288,10 +288,10 @@ class Function(Frame):
                 self.code.load(register, "rsp", place)
         self.code.call(objects.address(function))
 
-    def classify_key(self, key: str, seen: str, *, element: str, view: str) -> None:
-        """Go to a label by whether a key is of a single element, or of a part by integers and slices."""
+    def classify_key(self, key: str, seen: str, *, element: str, view: str, new: str = "general") -> None:
+        """Go to a label by whether a key is of a single element, of a part by integers and slices, or has new axes."""
         code = self.code
-        is_integer, is_tuple, again, is_next, counted = (self.new_label() for _ in range(5))
+        is_integer, is_tuple, again, is_next, is_other, counted = (self.new_label() for _ in range(6))
         code.load_int("rdx", seen, ARRAY_NDIM)
         code.load("rax", key, TYPE)
         code.set("rcx", id(int))
@@ -307,9 +307,8 @@ class Function(Frame):
         code.jump("general", "ne")
         code.label(is_tuple)
         code.load("r8", key, SIZE)
-        code.compare("r8", "rdx")
-        code.jump("general", "g")
         code.set("r9", 0)  # integers
+        code.set("r11", 0)  # new axes
         code.move("r10", key)
         code.label(again)
         code.add("r8", -1)
@@ -320,11 +319,22 @@ class Function(Frame):
         code.compare("rax", "rsi")
         code.jump(again, "e")
         code.compare("rax", "rcx")
-        code.jump("general", "ne")
+        code.jump(is_other, "ne")
         code.label(is_next)
         code.add("r9", 1)
         code.jump(again)
+        code.label(is_other)
+        code.add("r11", 1)
+        code.set("rdi", id(type(None)))
+        code.compare("rax", "rdi")
+        code.jump(again, "e")
+        code.set("rdi", id(type(...)))
+        code.compare("rax", "rdi")
+        code.jump(again, "e")
+        code.jump("general")
         code.label(counted)
+        code.compare_number("r11", 0)
+        code.jump(new, "ne")
         code.compare("r9", "rdx")
         code.jump(element, "e")
         code.jump(view)
