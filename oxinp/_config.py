@@ -155,6 +155,14 @@ SETTINGS: tuple[Setting, ...] = (
         "result, have them on the host",
     ),
     Setting(
+        name="machine_code",
+        default=lambda: True,
+        check=_truth,
+        legal="True or False (in the environment also 1, 0, yes, no, on, off)",
+        meaning="let operators and elements of small arrays on the host take short ways in the processor's own code, "
+        "where the system allows that (Linux on x86-64)",
+    ),
+    Setting(
         name="fallback",
         default=lambda: "silent",
         check=_one_of("silent", "warn", "error"),
@@ -259,6 +267,7 @@ class Config:
     backend: str
     cache_dir: str
     fallback: str
+    machine_code: bool
     floating_point_errors: str
     matmul: str
     matmul_workspace: int

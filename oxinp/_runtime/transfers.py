@@ -23,6 +23,7 @@ STAGED_NBYTES = 4 << 20
 """Pageable arrays from this size on go through the staging ring; below, waking its threads costs more than it saves."""
 
 MAX_STAGING_WORKERS = 8
+MIN_STAGING_PROCESSORS = 4
 _INVALID_VALUE = 1
 
 
@@ -34,7 +35,7 @@ class Transfers:
     context : Context
     memory : DeviceMemory
     num_staging_workers : int, optional
-        Threads of the staging ring, 0 for none; half the processors this process may use if not given.
+        Threads of the staging ring, 0 for none; if not given, one for each of the processors that this process may use.
     """
 
     def __init__(self, context: Context, memory: DeviceMemory, num_staging_workers: int | None = None) -> None:
@@ -102,10 +103,13 @@ class _Port:
 
 
 def _default_workers() -> int:
-    """Return how many threads stage: with a single one the driver's own way is as fast."""
+    """Return how many threads stage, none where there are few processors: there the driver's own way is as fast.
+
+    Who waits for them needs no processor, and what limits them is the memory: more than there are processors, or than
+    eight, are slower.
+    """
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = min(processors // 2, MAX_STAGING_WORKERS)
-    return workers if workers > 1 else 0
+    return min(processors, MAX_STAGING_WORKERS) if processors >= MIN_STAGING_PROCESSORS else 0
 
 
 def _as_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -51,6 +51,24 @@ def test_light_work_on_small_arrays_stays_on_the_host(config, stats, statement, 
         assert (stats().launches > before) == (size > most), size
 
 
+@pytest.mark.parametrize(
+    "statement", ["x @ y", "np.matmul(x, y)", "np.dot(x, y)", "x.dot(y)", "m[3] @ y", "x[::-1] @ m[1]"]
+)
+def test_products_of_vectors_that_are_on_the_host_as_well(config, stats, statement):
+    config.offload_threshold, config.adaptive_placement = 65_536, False
+    for size, is_on_host in ((32_767, True), (32_768, False)):
+        ours, theirs = {"np": np}, {"np": numpy}
+        for name, shape in (("x", size), ("y", size), ("m", (4, size))):
+            theirs[name] = numpy.arange(float(numpy.prod(shape))).reshape(shape) % 7
+            ours[name] = np.asarray(theirs[name])
+            assert [ours[name][..., i].sum() for i in range(20)] == [theirs[name][..., i].sum() for i in range(20)]
+        before = stats().launches
+        product = eval(statement, ours)  # noqa: S307 - one of the table's
+        np.evaluate(product)
+        assert (stats().launches == before) == is_on_host
+        assert product == eval(statement, theirs)  # noqa: S307
+
+
 @pytest.mark.parametrize("bounds", [(0, 100_000, 1), (100_000, 0, -1), (0, -100_000, -1)])
 def test_long_ranges_are_made_on_the_device(config, stats, bounds):
     config.offload_threshold = 65_536

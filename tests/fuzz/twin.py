@@ -64,7 +64,7 @@ class Twin:
         """Return the first difference, or None."""
         position = -1
         patience = mock.patch.object(rowwise, "is_patient", False)  # programs run once
-        small = mock.patch.multiple(windows, NBYTES=128, COPY_RATE=1.0)  # as their arrays are
+        small = mock.patch.multiple(windows, NBYTES=128, MIN_STEP=16, COPY_RATE=1.0)  # as their arrays are
         smaller = mock.patch.object(placement, "MIN_WINDOWED_NBYTES", 256)
         with np.errstate(all="ignore"), warnings.catch_warnings(), patience, small, smaller:
             warnings.simplefilter("ignore")

@@ -10,7 +10,7 @@ from oxinp._driver.driver import start
 from oxinp._ptx.kernel import retraceable
 from oxinp._ptx.tma import matrix_maps
 from oxinp._ptx.types import c128, f32
-from oxinp._runtime import cuda, here, hooks, timeline
+from oxinp._runtime import cuda, here, hooks, timeline, transfers
 from oxinp._runtime.backend import MARKS_NBYTES, NUM_FLAGS, NUM_REPORTS, BackendUnavailable, flags_of
 from oxinp._runtime.counters import stats as counters
 from tests.driver.fake_library import FakeLibrary, open_context
@@ -80,6 +80,12 @@ def test_maps_of_matrices_are_those_of_their_specs(backend, library, type_):
 
 def params(launch, kernel):
     return launch.unpack(kernel.param_format)
+
+
+@pytest.mark.parametrize(("num_processors", "num_workers"), [(1, 0), (3, 0), (4, 4), (8, 8), (64, 8)])
+def test_a_thread_stages_for_each_processor(num_processors, num_workers, monkeypatch):
+    monkeypatch.setattr(transfers.os, "sched_getaffinity", lambda _: set(range(num_processors)), raising=False)
+    assert transfers._default_workers() == num_workers
 
 
 def test_launch(backend, library, scale):

@@ -19,7 +19,7 @@ _ELEMENTS = frozenset({bool, int, float, complex, *np.sctypeDict.values()} - {np
 
 _READ = """
 def make():
-    def __getitem__(self, key):
+    def __getitem__(self, key, *, _=None):  # by a keyword, so that Python calls it through the slot
         seen = self._seen
         host = self._host
         storage = self._held
@@ -61,7 +61,7 @@ def make():
             storage = stored(self)
         if self._known is FEW:  # and of no user's class
             return part(found) of self at key, known None if has_new else FEW
-        if balance.limit and is_sampled():
+        if balance.limit and is_weighed():
             balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
             return host_part(self, host, found)

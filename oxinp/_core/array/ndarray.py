@@ -6,6 +6,7 @@ import builtins
 import operator
 import sys
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,7 @@ from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import astype, copy, order_of, own
 from oxinp._core.memory.host_side import seen_at
 from oxinp._core.memory.layout import Layout
+from oxinp._core.native.install import follow_setting
 from oxinp._core.ops import creation
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
@@ -381,7 +383,7 @@ def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
     return types.array_function(function, kinds, args, kwargs)
 
 
-inlining.enter_class(ndarray)
+inlining.enter_class(ndarray, before_first=partial(follow_setting, ndarray))
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))

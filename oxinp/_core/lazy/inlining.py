@@ -275,6 +275,7 @@ _entered: dict[str, Any] = {
     "bare": iter(()),  # and instances without attributes
     "FEW": False,
     "SMALL": MOST_FEW,
+    "is_weighed": is_sampled,  # whether a view of a large array is
 }
 _NAMESPACES: list[dict[str, Any]] = []
 
@@ -286,10 +287,30 @@ def enter(**names: Any) -> None:
         namespace.update(names)
 
 
-def enter_class(kind: type) -> None:
-    """Let results be of a class, that of arrays; called once."""
+def meaning(name: str) -> Any:
+    """Return what a name that changes means at present to what is compiled here."""
+    return _entered[name]
+
+
+def enter_class(kind: type, before_first: Callable[[], object]) -> None:
+    """Let results be of a class, that of arrays; called once.
+
+    Parameters
+    ----------
+    kind : type
+    before_first : callable
+        Called before the first array is made, for what takes longer than an import should.
+    """
     # Which makes no tuple of arguments for each, as a call of `object.__new__` does.
-    types.ndarray, types.bare = kind, starmap(object.__new__, repeat((kind,)))
+    instances = starmap(object.__new__, repeat((kind,)))
+
+    def first(kind: type) -> Any:
+        types.bare = instances
+        enter(bare=instances)
+        before_first()
+        return object.__new__(kind)
+
+    types.ndarray, types.bare = kind, starmap(first, repeat((kind,)))
     enter(ndarray=kind, bare=types.bare)
 
 
@@ -439,6 +460,7 @@ __all__ = [
     "host_and_view",
     "host_view",
     "is_sampled",
+    "meaning",
     "new",
     "outdate",
     "raise_own",

@@ -1,8 +1,11 @@
 """Windows: what lies around an element that was read of a large array on the device, fetched with it.
 
 A loop over elements reads the next one there, without waiting for the device. Arrays are fetched whole for such loops,
-see `placement.wants_mirror`; of a large one that is written to between that would move what nobody reads, again and
-again: from the second time on a loop gets windows.
+see `placement.wants_mirror`. That would move what nobody reads of a large one, so that a loop gets windows instead
+
+- again and again, if the array is written to between: from the second time on;
+- of elements far apart, if the step is always the same, as along a diagonal or a column: the window is then the
+  elements that are so far apart, gathered on the device, the first time, too.
 
 A window is part of the value that it was fetched from, so that it goes when the array is written to or computed anew.
 """
@@ -14,10 +17,12 @@ from weakref import ref
 
 import numpy as np
 
-from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.balance import COPY_RATE, WAIT
 from oxinp._core.lazy.building import attempt, claim
-from oxinp._core.lazy.placement import device_of, has_lost_mirror
+from oxinp._core.lazy.chains import read
+from oxinp._core.lazy.placement import ACCESSES_BEFORE_MIRROR, device_of, has_lost_mirror
+from oxinp._core.memory.layout import line_layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
@@ -28,6 +33,11 @@ if TYPE_CHECKING:
 NBYTES = 1 << 16
 MAX_READERS = 16
 CREDIT, MAX_CREDIT = 4, 16
+MIN_STEP = 1 << 12
+"""Bytes from one element to the next from which on the elements between are not fetched."""
+
+PAUSE = 1000
+"""Elements that a loop reads at the same step, having found nothing in its windows, before it gets more of them."""
 
 
 class _Reader:
@@ -35,15 +45,18 @@ class _Reader:
 
     Attributes
     ----------
+    step : int
+        Bytes from one element to the next where they are far apart, else 0.
     credit : int
         Windows that it gets before it has to have found something in one.
     misses : int
         Elements that were not in the window of a value that had one.
     """
 
-    __slots__ = ("credit", "misses")
+    __slots__ = ("credit", "misses", "step")
 
-    def __init__(self) -> None:
+    def __init__(self, step: int) -> None:
+        self.step = step
         self.credit = CREDIT
         self.misses = 0
 
@@ -55,16 +68,24 @@ class Windowed(tuple[Any, ...]):  # noqa: SLOT001 - tuples have room for none
     ----------
     low : int
         Where they begin in the storage.
+    step, width : int
+        From there on, so many bytes at every so many are.
     elements : uint8 array
     reader : _Reader
     """
 
     low: int
+    step: int
+    width: int
     elements: np.ndarray[Any, Any]
     reader: _Reader
 
 
 _READERS: dict[ref[Storage], _Reader] = {}
+
+# Storage -> where the element lies that was read last, how far that is from the one before, and how many times in a row
+# it was as far.
+_WALKS: dict[ref[Storage], tuple[int, int, int]] = {}
 
 
 def element(storage: Storage, layout: Layout) -> Any:
@@ -82,8 +103,9 @@ def element(storage: Storage, layout: Layout) -> Any:
     value = storage.value
     if type(value) is Windowed:
         reader = value.reader
-        start = layout.offset - value.low
-        if 0 <= start <= len(value.elements) - layout.nbytes:
+        nth, place = divmod(layout.offset - value.low, value.step)
+        start = nth * value.width + place
+        if 0 <= start <= len(value.elements) - layout.nbytes and place + layout.nbytes <= value.width:
             if reader.credit < MAX_CREDIT:
                 reader.credit += 1
             return np.ndarray((), layout.dtype, value.elements, start)[()]
@@ -92,14 +114,39 @@ def element(storage: Storage, layout: Layout) -> Any:
             reader.misses = 0
             return None
     elif not _READERS or (found := _READERS.get(ref(storage))) is None:
-        return None
+        if value is None or value[0].layout.nbytes < placement.MIN_WINDOWED_NBYTES or value[2] & SHARED:
+            return None
+        step = _steady_step(storage, layout)
+        if not step:
+            return None
+        reader = _new_reader(storage, step)
     else:
         reader = found
     reader.credit -= 1
     if reader.credit < 0:
         _READERS.pop(ref(storage), None)
+        if reader.step:
+            _WALKS[ref(storage)] = layout.offset, reader.step, -PAUSE
         return None
     return attempt(_fetch, storage, layout, reader)
+
+
+def _steady_step(storage: Storage, layout: Layout) -> int:
+    """Return how far apart the elements are that a loop reads, where that is far and always as far, else 0.
+
+    This is asked of each element that the loop reads.
+    """
+    reference = ref(storage)
+    last, step, times = _WALKS.get(reference, (0, 0, 0))
+    now = layout.offset - last
+    times = times + 1 if now == step else 1
+    if times >= ACCESSES_BEFORE_MIRROR and abs(step) >= MIN_STEP and not step % layout.dtype.alignment:
+        _WALKS.pop(reference, None)
+        return step
+    if reference not in _WALKS and len(_WALKS) >= MAX_READERS:
+        _WALKS.clear()
+    _WALKS[reference] = layout.offset, now, times
+    return 0
 
 
 def first_element(storage: Storage, layout: Layout) -> Any:
@@ -107,10 +154,14 @@ def first_element(storage: Storage, layout: Layout) -> Any:
     value = storage.value
     if value is None or type(value) is Windowed or value[2] & SHARED or not has_lost_mirror(storage):
         return None
+    return attempt(_fetch, storage, layout, _new_reader(storage, 0))
+
+
+def _new_reader(storage: Storage, step: int) -> _Reader:
     if len(_READERS) >= MAX_READERS:
         _READERS.clear()
-    reader = _READERS[ref(storage, _forget)] = _Reader()
-    return attempt(_fetch, storage, layout, reader)
+    reader = _READERS[ref(storage, _forget)] = _Reader(step)
+    return reader
 
 
 def _forget(reference: ref[Storage]) -> None:
@@ -118,23 +169,48 @@ def _forget(reference: ref[Storage]) -> None:
 
 
 def _fetch(storage: Storage, layout: Layout, reader: _Reader) -> Any:
-    """Fetch a window that begins with an element, or ends with one that lies before the last window; in an attempt."""
+    """Fetch a window that begins with an element, or ends with one read on the way to the beginning; in an attempt."""
     if storage.host is not None or storage.value is None:
         return None
-    is_before = type(storage.value) is Windowed and layout.offset < storage.value.low
+    last = storage.value
     value = schedule.materialise(storage)
     graph, leaves, mask = value
     if mask & SHARED:
         return None
     if here.are_several:
         claim(storage)
-    low = max(0, layout.offset + layout.nbytes - NBYTES) if is_before else layout.offset
-    elements = np.empty(min(NBYTES, graph.layout.nbytes - low), np.uint8)
-    if explain.REPORTS:
-        explain.note("copy", f"{elements.nbytes} B to the host", "elements are read there one by one")
-    device_of(leaves[0]).download(elements, leaves[0].ptr + low)
     windowed = Windowed(value)
-    windowed.low, windowed.elements, windowed.reader = low, elements, reader
+    windowed.reader = reader
+    if reader.step:
+        _gather(windowed, layout, reader.step)
+    else:
+        is_before = type(last) is Windowed and layout.offset < last.low
+        low = max(0, layout.offset + layout.nbytes - NBYTES) if is_before else layout.offset
+        windowed.low, windowed.step = low, min(NBYTES, graph.layout.nbytes - low)
+        windowed.width = windowed.step
+        windowed.elements = _downloaded(leaves[0], low, windowed.width)
     if storage.value is value:
         storage.value = windowed
-    return np.ndarray((), layout.dtype, elements, layout.offset - low)[()]
+    nth, place = divmod(layout.offset - windowed.low, windowed.step)
+    return np.ndarray((), layout.dtype, windowed.elements, nth * windowed.width + place)[()]
+
+
+def _gather(windowed: Windowed, layout: Layout, step: int) -> None:
+    """Fetch the elements that lie ahead of one in a storage, one step apart."""
+    width = layout.nbytes
+    ahead = (windowed[0].layout.nbytes - width - layout.offset if step > 0 else layout.offset) // abs(step)
+    ahead = min(ahead, NBYTES // width - 1)
+    low = layout.offset + min(step, 0) * ahead
+    line = line_layout(layout.dtype, ahead + 1, abs(step), low)
+    _, buffer = schedule.evaluate(read(line, windowed))
+    windowed.low, windowed.step, windowed.width = low, abs(step), width
+    windowed.elements = _downloaded(buffer, 0, line.nbytes)
+
+
+def _downloaded(entry: Any, low: int, nbytes: int) -> np.ndarray[Any, Any]:
+    """Return bytes of the device."""
+    elements = np.empty(nbytes, np.uint8)
+    if explain.REPORTS:
+        explain.note("copy", f"{nbytes} B to the host", "elements are read there one by one")
+    device_of(entry).download(elements, entry.ptr + low)
+    return elements

@@ -16,7 +16,7 @@ from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
-from oxinp._core.lazy.placement import keyed
+from oxinp._core.lazy.placement import MAX_WORK, keyed
 from oxinp._core.lazy.record import paired
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.lazy.views import moved, view
@@ -93,8 +93,12 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
 
 
 def cost(left: Layout, right: Layout) -> float:
-    """Return what placement compares to the threshold: bytes, or as many multiply-adds as take NumPy as long."""
-    return product_of(left, right).cost
+    """Return what placement compares to the threshold: bytes, or as many multiply-adds as take NumPy as long.
+
+    Of two vectors it is less: the host would wait for their product, which is a number.
+    """
+    found = product_of(left, right).cost
+    return found / MAX_WORK if left.ndim == right.ndim == 1 else found
 
 
 def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
@@ -112,6 +116,8 @@ def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
             times = y.size // (y.shape[-2] * columns)
             flops, results = flops * times, results * times
     itemsize = max(x.itemsize, y.itemsize, 8)
+    if ndim == other == 1:
+        return x.size * itemsize / MAX_WORK
     return max(x.nbytes, y.nbytes, results * itemsize, flops / FLOPS_PER_BYTE)
 
 

@@ -13,7 +13,6 @@ from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import cost_of, is_hosted
-from oxinp._core.lazy.results import types
 from oxinp._core.lazy.stores import check_cast, check_writeable
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import ANY
@@ -127,7 +126,7 @@ class Power(ufunc):
                     kind = (a._layout if a._storage.host is None else host_view(a)).dtype.kind
                     is_simpler = kind == "f" or (kind == "c" and name != "positive")  # 1: complex -0 becomes 0
                     if is_simpler or (kind in "biu" and name == "square" and type(b) is int):
-                        return OBJECTS[name](a) if type(a) is types.ndarray else OBJECTS[name].methods[0](a)
+                        return OBJECTS[name].methods[0](a)
             else:
                 other = other_side(b)
                 if other is NotImplemented:

@@ -18,6 +18,7 @@ def _small_windows(config, monkeypatch):
     monkeypatch.setattr(placement, "MIN_WINDOWED_NBYTES", 4 * SIZE)
     monkeypatch.setattr(windows, "NBYTES", SIZE)
     monkeypatch.setattr(windows, "COPY_RATE", 20)
+    monkeypatch.setattr(windows, "MIN_STEP", 1000)
 
 
 def made():
@@ -138,3 +139,90 @@ def test_short_writes_to_an_array_have_it_fetched_the_later_the_larger_it_is(sta
         x[i : i + 3] = float(i)
     assert stats().d2h_bytes <= x.nbytes + placement.ACCESSES_BEFORE_MIRROR * 8
     assert x[::2][:5].tolist() == [0, 2, 4, 6, 8]
+
+
+def matrix():
+    """Return a matrix that is on the device alone."""
+    n = SIZE // 64
+    x = np.arange(float(n * n)).reshape(n, n) * 1
+    np.evaluate(x)
+    return x
+
+
+STEPS = {
+    "a diagonal": lambda n: [(i, i) for i in range(n)],
+    "a diagonal from its end": lambda n: [(i, i) for i in range(n - 1, -1, -1)],
+    "the other diagonal": lambda n: [(i, n - 1 - i) for i in range(n)],
+    "every third row of a column": lambda n: [(i, 5) for i in range(0, n, 3)],
+    "column after column": lambda n: [(i, j) for j in range(3) for i in range(n)],
+}
+
+
+@pytest.mark.parametrize("places", STEPS.values(), ids=STEPS.keys())
+def test_elements_far_apart_are_gathered(places, stats):
+    x = matrix()
+    n = len(x)
+    places = places(n)
+    before = stats().d2h_bytes
+    assert [x[place].item() for place in places] == [float(i * n + j) for i, j in places]
+    assert stats().d2h_bytes - before <= len(places) * 8 + 2 * windows.NBYTES
+    assert x._storage.host is None
+
+
+def test_elements_of_a_diagonal_that_is_written_to(stats):
+    x = matrix()
+    n = len(x)
+    for turn in range(3):
+        before = stats().d2h_bytes
+        assert [x[i, i].item() for i in range(40)] == [float(i * n + i) + turn for i in range(40)]
+        assert stats().d2h_bytes - before <= 2 * windows.NBYTES
+        x += 1
+    assert x._storage.host is None
+
+
+def test_parts_of_gathered_elements():
+    x = matrix()
+    n = len(x)
+    assert [x[i, i].item() for i in range(30)] == [float(i * n + i) for i in range(30)]
+    assert type(x._storage.value) is windows.Windowed
+    bits = numpy.arange(float(n * n)).reshape(n, n).view(numpy.int32)
+    ours = x.view(np.int32)
+    for i, j in [(40, 80), (40, 81), (40, 82), (41, 82), (41, 83), (2, 3), (n - 1, 2 * n - 1)]:
+        assert ours[i, j] == bits[i, j]
+
+
+def test_a_diagonal_read_with_its_neighbours_has_the_whole_array_fetched():
+    x = matrix()
+    n = len(x)
+    for i in range(60):
+        for j in (i, i + 1) if i > 20 else (i,):
+            assert x[i, j] == i * n + j
+    assert x._storage.host is not None
+
+
+def test_a_loop_that_writes_between_gets_few_windows(stats):
+    x = matrix()
+    n = len(x)
+    before = stats().d2h_bytes
+    for i in range(100):
+        x[i + 1 :] += 1.0
+        assert x[i, i] == i * n + i + i
+    assert not windows._READERS
+    assert stats().d2h_bytes - before <= 100 * 8 + windows.CREDIT * windows.NBYTES
+
+
+def test_gathering_that_fails_is_done_another_time(monkeypatch):
+    x = matrix()
+    n = len(x)
+    for i in range(placement.ACCESSES_BEFORE_MIRROR):
+        assert x[i, i] == i * n + i
+    with monkeypatch.context() as patched:
+        patched.setattr(windows.schedule, "evaluate", _no_memory)
+        with pytest.raises(MemoryError):
+            x[16, 16]
+    assert [x[i, i].item() for i in range(16, n)] == [float(i * n + i) for i in range(16, n)]
+    assert x._storage.host is None
+
+
+def _no_memory(_value):
+    raise MemoryError

@@ -1,0 +1,142 @@
+"""An assembler for the few x86-64 instructions that slots are made of, in the calling convention of System V.
+
+One method is one instruction; memory is ``[base + displacement]``. Labels are names, and may come later.
+"""
+
+from __future__ import annotations
+
+import struct
+
+_NUMBERS = {name: i for i, name in enumerate(("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"))}
+_NUMBERS |= {f"r{i}": i for i in range(8, 16)}
+_CONDITIONS = {"e": 4, "ne": 5, "b": 2, "ae": 3, "a": 7, "be": 6, "s": 8, "ns": 9, "l": 12, "ge": 13, "le": 14, "g": 15}
+
+
+class Assembler:
+    """Machine code under construction."""
+
+    def __init__(self) -> None:
+        self._code = bytearray()
+        self._labels: dict[str, int] = {}
+        self._uses: list[tuple[int, str]] = []
+
+    def _with_memory(self, opcode: int, reg: int, base: str, displacement: int, *, is_wide: bool = True) -> None:
+        number = _NUMBERS[base]
+        rex = 0x40 | (is_wide << 3) | ((reg >> 3) << 2) | (number >> 3)
+        self._code += bytes((rex, opcode, 0x80 | ((reg & 7) << 3) | (number & 7)))
+        if number & 7 == 4:  # `rsp` and `r12` take a second byte
+            self._code.append(0x24)
+        self._code += struct.pack("<i", displacement)
+
+    def _with_registers(self, opcode: int, reg: int, other: str) -> None:
+        number = _NUMBERS[other]
+        self._code += bytes((0x48 | ((reg >> 3) << 2) | (number >> 3), opcode, 0xC0 | ((reg & 7) << 3) | (number & 7)))
+
+    def load(self, target: str, base: str, displacement: int = 0) -> None:
+        """``target = [base + displacement]``, of 64 bits."""
+        self._with_memory(0x8B, _NUMBERS[target], base, displacement)
+
+    def load_int(self, target: str, base: str, displacement: int = 0) -> None:
+        """``target = [base + displacement]``, of 32 bits; the others are 0."""
+        self._with_memory(0x8B, _NUMBERS[target], base, displacement, is_wide=False)
+
+    def store(self, base: str, displacement: int, source: str) -> None:
+        """``[base + displacement] = source``."""
+        self._with_memory(0x89, _NUMBERS[source], base, displacement)
+
+    def compare_with(self, base: str, displacement: int, register: str) -> None:
+        """Compare ``[base + displacement]`` with a register."""
+        self._with_memory(0x39, _NUMBERS[register], base, displacement)
+
+    def compare_number_with(self, base: str, displacement: int, number: int) -> None:
+        """Compare ``[base + displacement]`` with a number of 32 bits."""
+        self._with_memory(0x81, 7, base, displacement)
+        self._code += struct.pack("<i", number)
+
+    def decrement(self, base: str, displacement: int = 0) -> None:
+        """``[base + displacement] -= 1``."""
+        self._with_memory(0xFF, 1, base, displacement)
+
+    def move(self, target: str, source: str) -> None:
+        """``target = source``."""
+        self._with_registers(0x89, _NUMBERS[source], target)
+
+    def compare(self, one: str, other: str) -> None:
+        """Compare two registers."""
+        self._with_registers(0x39, _NUMBERS[other], one)
+
+    def multiply(self, target: str, base: str, displacement: int) -> None:
+        """``target *= [base + displacement]``, signed."""
+        number, reg = _NUMBERS[base], _NUMBERS[target]
+        self._code += bytes((0x48 | ((reg >> 3) << 2) | (number >> 3), 0x0F, 0xAF))
+        self._code.append(0x80 | ((reg & 7) << 3) | (number & 7))
+        if number & 7 == 4:
+            self._code.append(0x24)
+        self._code += struct.pack("<i", displacement)
+
+    def add_register(self, target: str, other: str) -> None:
+        """``target += other``."""
+        self._with_registers(0x01, _NUMBERS[other], target)
+
+    def multiply_by(self, target: str, other: str) -> None:
+        """``target *= other``, signed."""
+        reg, number = _NUMBERS[target], _NUMBERS[other]
+        self._code += bytes(
+            (0x48 | ((reg >> 3) << 2) | (number >> 3), 0x0F, 0xAF, 0xC0 | ((reg & 7) << 3) | (number & 7))
+        )
+
+    def add(self, target: str, number: int) -> None:
+        """``target += number``."""
+        self._with_registers(0x81, 0, target)
+        self._code += struct.pack("<i", number)
+
+    def compare_number(self, register: str, number: int) -> None:
+        """Compare a register with a number of 32 bits."""
+        self._with_registers(0x81, 7, register)
+        self._code += struct.pack("<i", number)
+
+    def set(self, target: str, number: int) -> None:
+        """``target = number``, of 64 bits: an address or a count."""
+        reg = _NUMBERS[target]
+        self._code += bytes((0x48 | (reg >> 3), 0xB8 | (reg & 7))) + struct.pack("<Q", number)
+
+    def push(self, register: str) -> None:
+        reg = _NUMBERS[register]
+        self._code += bytes((0x40 | (reg >> 3), 0x50 | (reg & 7)))
+
+    def pop(self, register: str) -> None:
+        reg = _NUMBERS[register]
+        self._code += bytes((0x40 | (reg >> 3), 0x58 | (reg & 7)))
+
+    def call(self, address: int) -> None:
+        """Call a function; that changes `rax`, `rcx`, `rdx`, `rsi`, `rdi` and `r8` to `r11`."""
+        self.set("rax", address)
+        self._code += b"\xff\xd0"
+
+    def go_to(self, address: int) -> None:
+        """Go on in a function, which returns to who has called this."""
+        self.set("rax", address)
+        self._code += b"\xff\xe0"
+
+    def ret(self) -> None:
+        self._code.append(0xC3)
+
+    def label(self, name: str) -> None:
+        """Let a name stand for what comes next."""
+        assert name not in self._labels, name
+        self._labels[name] = len(self._code)
+
+    def jump(self, name: str, condition: str = "") -> None:
+        """Go to a label, if a condition holds of what was compared last."""
+        self._code += bytes((0x0F, 0x80 | _CONDITIONS[condition])) if condition else b"\xe9"
+        self._uses.append((len(self._code), name))
+        self._code += bytes(4)
+
+    def assembled(self) -> bytes:
+        """Return the code, which runs wherever it lies."""
+        for place, name in self._uses:
+            self._code[place : place + 4] = struct.pack("<i", self._labels[name] - place - 4)
+        return bytes(self._code)
+
+
+__all__ = ["Assembler"]

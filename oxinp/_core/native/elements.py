@@ -1,0 +1,354 @@
+"""Elements and parts of small arrays on the host: ``array[key]`` and ``array[key] = value`` in machine code."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from oxinp._core.lazy.balance import SAMPLED, balance
+from oxinp._core.lazy.handle import NOWHERE
+from oxinp._core.memory.storage import Stale
+from oxinp._core.native import objects
+from oxinp._core.native.function import (
+    AT,
+    COUNT,
+    ELLIPSIS,
+    FEW,
+    FLOAT64,
+    HELD,
+    HOST,
+    KNOWN,
+    MOST_WRITTEN,
+    NONE,
+    STALE,
+    STORED_HOST,
+    VALUE,
+    VIEW,
+    Function,
+    cells,
+)
+from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_SHAPE, ARRAY_STRIDES, SIZE, TUPLE_ITEMS, TYPE
+
+_LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN else 0
+_STALE_RANGE = {name: objects.offset(Stale.__dict__[name]) if objects.ARE_KNOWN else 0 for name in ("low", "high")}
+_REALS = (float, np.float64, int, np.int64, bool, np.bool_, np.float32, np.int32, np.uint8)
+_INTEGERS = (int, np.int64, bool, np.bool_, np.int32, np.uint8)
+_FITTING: dict[Any, tuple[type, ...]] = {
+    np.float64: _REALS,
+    **dict.fromkeys((np.int64, np.int32, np.uint8, np.bool_, np.int16, np.int8), _INTEGERS),
+    np.complex128: (complex, np.complex128, *_REALS),
+    np.float32: (np.float32, bool, np.bool_, np.uint8),
+}
+"""Types of elements -> types of single values that are written as they are: none warns, nor runs code of the user's."""
+
+
+def _return_part(function: Function) -> None:
+    """Return ours of NumPy's view of a part, in `r14`, of the array whose storage is in `r13`; `rbp` is the key."""
+    code = function.code
+    function.make_handle("r14", "r12")
+    function.put("r12", HELD, "r13")
+    code.load("r15", "rbx", HOST)
+    function.put("r12", HOST, "r15")
+    code.load("r13", "rbx", VIEW)
+    code.set("rcx", NONE)
+    code.compare("r13", "rcx")
+    code.jump("of view", "ne")
+    function.put("r12", VIEW, "rbx")
+    function.put("r12", AT, "rbp")
+    code.jump("size")
+    code.label("of view")
+    function.put("r12", VIEW, "r13")
+    function.put("r12", AT, id(NOWHERE))
+    code.label("size")
+    code.compare_number_with("rsp", 8, 0)  # what has new axes may broadcast
+    code.jump("many", "ne")
+    function.unless_few("rbx", "unknown")
+    code.jump("few")
+    code.label("unknown")
+    function.unless_smaller("r14", "many")
+    code.label("few")
+    code.set("rax", ctypes.addressof(cells))
+    code.load("r15", "rax", FEW)
+    function.put("r12", KNOWN, "r15")
+    code.move("rax", "r12")
+    code.jump("return")
+    code.label("many")
+    function.put("r12", KNOWN, NONE)
+    code.move("rax", "r12")
+    code.jump("return")
+
+
+def _count_views(function: Function) -> None:
+    """Go to the general function, which weighs it, with one view of a large array in so many; else to ``part``."""
+    code = function.code
+    code.set("rax", id(balance))
+    code.load("rax", "rax", _LIMIT)
+    code.set("rcx", id(0))
+    code.compare("rax", "rcx")
+    code.jump("part", "e")
+    code.set("rax", ctypes.addressof(cells))
+    code.decrement("rax", COUNT)
+    code.jump("part", "ne")
+    code.set("rcx", SAMPLED)
+    code.store("rax", COUNT, "rcx")
+    code.jump("general")
+
+
+def subscript(kind: type, before: int) -> bytes:
+    """Return the code of ``array[key]``, for integers and slices."""
+    function = Function(kind, before)
+    code, numpys = function.code, objects.slot(np.ndarray, "subscript").value
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    function.load_seen("r12", "rbx", storage="r13")
+    function.classify_key("rbp", "r12", element="element", view="without new axes", new="with new axes")
+    code.label("element")
+    function.keep("r12")
+    function.call(numpys, "r12", "rbp")
+    code.move("r14", "rax")
+    function.drop("r12")
+    code.move("rax", "r14")
+    code.jump("return")
+    code.label("without new axes")
+    code.set("rax", 0)
+    code.store("rsp", 8, "rax")
+    code.jump("view")
+    code.label("with new axes")
+    code.set("rax", 1)
+    code.store("rsp", 8, "rax")
+    code.label("view")
+    function.provide_storage("rbx", "r12", "r13")
+    function.unless_few("rbx", "large")
+    code.jump("part")
+    code.label("large")  # one view in so many is weighed: that goes the general way
+    _count_views(function)
+    code.label("part")
+    function.require_writable("rbx")
+    function.keep("r12")
+    function.call(numpys, "r12", "rbp")
+    code.move("r14", "rax")
+    function.drop("r12")
+    code.move("rax", "r14")
+    code.compare_number("r14", 0)
+    code.jump("return", "e")
+    code.set("rcx", id(np.ndarray))
+    code.compare_with("r14", TYPE, "rcx")
+    code.jump("return", "ne")
+    _return_part(function)
+    code.label("no handle")
+    function.drop("r14")
+    code.label("no storage")
+    code.set("rax", 0)
+    code.jump("return")
+    function.end()
+    return code.assembled()
+
+
+def _return_from_part(function: Function) -> None:
+    """Return at once where ``a[key] += b`` has written to the part; else go to ``another``."""
+    code = function.code
+    code.load("rax", "r14", HELD)
+    code.compare_with("rbx", HELD, "rax")
+    code.jump("another", "ne")
+    code.compare_with("r14", VIEW, "rbx")
+    code.jump("another", "ne")
+    code.set("rcx", NONE)
+    code.compare_with("rbx", VIEW, "rcx")
+    code.jump("another", "ne")
+    code.compare_with("r14", AT, "rbp")
+    code.jump("another", "ne")
+    code.set("rax", 0)
+    code.jump("return")
+
+
+def _require_fitting(function: Function) -> None:
+    """Go to ``value`` where a number, in `r14`, fits an array of NumPy's in `r12`."""
+    code = function.code
+    code.load("rax", "r14", TYPE)
+    code.load("rdx", "r12", ARRAY_DTYPE)
+    for dtype, kinds in _FITTING.items():
+        code.set("rcx", id(np.dtype(dtype)))
+        code.compare("rdx", "rcx")
+        code.jump(f"not {dtype}", "ne")
+        for each in kinds:
+            code.set("rcx", id(each))
+            code.compare("rax", "rcx")
+            code.jump("value", "e")
+        code.jump("general")
+        code.label(f"not {dtype}")
+    code.jump("general")
+
+
+def _write_part(function: Function, numpys: int) -> None:
+    """Lay out ``large``: the part alone is asked for its size, and written to while the storage is marked."""
+    code = function.code
+    code.label("large")
+    function.provide_storage("rbx", "r12", "r13")
+    function.call(objects.slot(np.ndarray, "subscript").value, "r12", "rbp")
+    code.compare_number("rax", 0)
+    code.jump("no storage", "e")
+    code.move("r12", "rax")
+    code.set("rcx", id(np.ndarray))
+    code.compare_with("r12", TYPE, "rcx")
+    code.jump("not a part", "ne")
+    function.unless_smaller("r12", "not a part")
+    function.require_alone("r13", "not a part")
+    code.load("rax", "r13", STORED_HOST)
+    code.compare_with("rbx", HOST, "rax")
+    code.jump("not a part", "ne")
+    function.begin_writing("r13")
+    function.keep("r14")
+    code.set("r15", ELLIPSIS)
+    function.call(numpys, "r12", "r15", "r14")
+    code.store("rsp", 8, "rax")
+    function.drop("r12")
+    function.drop("r14")
+    function.end_writing("r13")
+    code.load("rax", "rsp", 8)
+    code.jump("return")
+    code.label("not a part")
+    function.drop("r12")
+    code.jump("general")
+    code.label("no storage")
+    code.set("rax", 2**64 - 1)
+    code.jump("return")
+
+
+def _outdate(function: Function) -> None:
+    """Lay out ``copied``: an element of 8 bytes is written, and the range of it outdated in the device's copy."""
+    code = function.code
+    code.label("copied")
+    code.set("rcx", NONE)
+    code.compare_with("r13", VALUE, "rcx")
+    code.jump("general", "ne")
+    code.compare_with("rbx", VIEW, "rcx")  # a view's place in the storage is not known here
+    code.jump("general", "ne")
+    code.set("rcx", id(np.ndarray))
+    code.compare_with("r14", TYPE, "rcx")
+    code.jump("general", "e")
+    code.load("r15", "r13", STALE)
+    function.unless_type("r15", Stale, "general")
+    code.load("rax", "r12", ARRAY_DTYPE)
+    code.set("rcx", id(FLOAT64))
+    code.compare("rax", "rcx")
+    code.jump("general", "ne")
+    function.classify_key("rbp", "r12", element="place", view="general")
+    code.label("place")
+    code.set("rax", 0)
+    code.store("rsp", 8, "rax")
+    function.unless_type("rbp", int, "matrix")
+    _add_place(function, 0, "rbp", None)
+    code.jump("range")
+    code.label("matrix")
+    code.load("rax", "rbp", SIZE)
+    code.compare_number("rax", 2)
+    code.jump("general", "ne")
+    for axis in range(2):
+        _add_place(function, axis, "rbp", TUPLE_ITEMS + 8 * axis)
+    code.label("range")
+    for name, condition, extent in (("low", "ge", 0), ("high", "le", 8)):
+        at, is_covered = _STALE_RANGE[name], function.new_label()
+        code.load("rdi", "r15", at)
+        code.call(objects.address("PyLong_AsSsize_t"))
+        code.load("rdi", "rsp", 8)
+        code.add("rdi", extent)
+        code.compare("rdi", "rax")
+        code.jump(is_covered, condition)
+        code.call(objects.address("PyLong_FromSsize_t"))
+        code.compare_number("rax", 0)
+        code.jump("no storage", "e")
+        code.load("rcx", "r15", at)
+        code.store("r15", at, "rax")
+        code.store("rsp", 16, "rcx")
+        code.load("rdi", "rsp", 16)
+        code.call(objects.address("Py_DecRef"))
+        code.label(is_covered)
+    code.jump("write")
+
+
+def _add_place(function: Function, axis: int, key: str, item: int | None) -> None:
+    """Add to ``[rsp + 8]`` how far an index along an axis leads; one from the end goes to the general function."""
+    code = function.code
+    if item is None:
+        code.move("rdi", key)
+    else:
+        code.load("rdi", key, item)
+    code.move("rsi", "rsp")
+    code.add("rsi", 16)
+    code.call(objects.address("PyLong_AsLongAndOverflow"))
+    code.load_int("rcx", "rsp", 16)
+    code.compare_number("rcx", 0)
+    code.jump("general", "ne")
+    code.compare_number("rax", 0)
+    code.jump("general", "l")
+    code.load("rcx", "r12", ARRAY_SHAPE)
+    code.compare_with("rcx", 8 * axis, "rax")
+    code.jump("general", "le")
+    code.load("rcx", "r12", ARRAY_STRIDES)
+    code.multiply("rax", "rcx", 8 * axis)
+    code.load("rcx", "rsp", 8)
+    code.add_register("rax", "rcx")
+    code.store("rsp", 8, "rax")
+    code.compare_number("rax", 0)
+    code.jump("general", "l")
+
+
+def ass_subscript(kind: type, before: int) -> bytes:
+    """Return the code of ``array[key] = value``, for integers and slices, and numbers or arrays of the same dtype."""
+    function = Function(kind, before)
+    code, numpys = function.code, objects.slot(np.ndarray, "ass_subscript").value
+    function.begin()
+    code.move("r14", "rdx")
+    code.compare_number("r14", 0)
+    code.jump("general", "e")
+    function.unless_type("rbx", kind, "general")
+    function.load_seen("r12", "rbx", storage="r13")
+    function.unless_type("r14", kind, "number")
+    _return_from_part(function)
+    code.label("another")
+    function.load_seen("r15", "r14", storage="r8")
+    code.move("r14", "r15")
+    code.load("rax", "r12", ARRAY_DTYPE)
+    code.compare_with("r14", ARRAY_DTYPE, "rax")
+    code.jump("general", "ne")
+    code.jump("value")
+    code.label("number")
+    _require_fitting(function)
+    code.label("value")
+    function.require_writable("rbx")
+    code.set("rcx", NONE)
+    code.compare("r13", "rcx")
+    code.jump("key", "e")
+    function.require_alone("r13", "copied")
+    code.label("key")
+    code.set("rcx", ELLIPSIS)
+    code.compare("rbp", "rcx")
+    code.jump("part", "e")
+    function.classify_key("rbp", "r12", element="element", view="part")
+    code.label("element")
+    code.set("rcx", id(np.ndarray))
+    code.compare_with("r14", TYPE, "rcx")
+    code.jump("general", "e")
+    code.label("write")
+    function.keep("r12")
+    function.keep("r14")
+    function.call(numpys, "r12", "rbp", "r14")
+    code.move("r13", "rax")
+    function.drop("r12")
+    function.drop("r14")
+    code.move("rax", "r13")
+    code.jump("return")
+    code.label("part")
+    function.unless_reported()
+    function.unless_few("rbx", "large")
+    function.unless_smaller("r12", "large", MOST_WRITTEN + 1)
+    code.jump("write")
+    _write_part(function, numpys)
+    _outdate(function)
+    function.end()
+    return code.assembled()
+
+
+__all__ = ["ass_subscript", "subscript"]

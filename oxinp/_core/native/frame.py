@@ -1,0 +1,150 @@
+"""How functions in machine code begin, call others and end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oxinp._core.native import objects
+from oxinp._core.native.assembler import Assembler
+from oxinp._core.native.objects import TYPE
+
+_SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+
+
+class Frame:
+    """A slot's function under construction: how it begins, calls others, and ends.
+
+    Its first two operands are in `rbx` and `rbp` throughout, its third at the end of the stack.
+
+    Parameters
+    ----------
+    kind : type
+        The class of arrays.
+    before : int
+        The C function that the slot has had.
+    """
+
+    def __init__(self, kind: type, before: int) -> None:
+        self.code = Assembler()
+        self._kind = kind
+        self._before = before
+        self._num_labels = 0
+
+    def new_label(self) -> str:
+        self._num_labels += 1
+        return f"label {self._num_labels}"
+
+    def begin(self) -> None:
+        code = self.code
+        for register in _SAVED:
+            code.push(register)
+        code.add("rsp", -40)  # which leaves the stack as calls want it; a function's third operand lies at its end
+        code.move("rbx", "rdi")
+        code.move("rbp", "rsi")
+        code.store("rsp", 0, "rdx")
+
+    def _leave(self) -> None:
+        self.code.add("rsp", 40)
+        for register in reversed(_SAVED):
+            self.code.pop(register)
+
+    def end(self) -> None:
+        """Return what is in `rax`; lay out the way to the general function."""
+        code = self.code
+        code.label("return")
+        self._leave()
+        code.ret()
+        code.label("general")
+        code.move("rdi", "rbx")
+        code.move("rsi", "rbp")
+        code.load("rdx", "rsp", 0)
+        self._leave()
+        code.go_to(self._before)
+
+    def end_of_two(self, method: Any, reflected: Any) -> None:
+        """Return what is in `rax`; lay out the way to the methods, which Python's own function would not call.
+
+        Of two operands that looks whether it is in the slot before it calls the method of the class.
+        """
+        code = self.code
+        code.label("return")
+        self._leave()
+        code.ret()
+        code.label("general")
+        for operand, other, called, label in (
+            ("rbx", "rbp", method, "is not first"),
+            ("rbp", "rbx", reflected, "is none"),
+        ):
+            self.unless_type(operand, self._kind, label)
+            code.store("rsp", 8, operand)
+            code.store("rsp", 16, other)
+            code.set("rdi", id(called))
+            code.move("rsi", "rsp")
+            code.add("rsi", 8)
+            code.set("rdx", 2)
+            code.set("rcx", 0)
+            code.call(objects.address("PyObject_Vectorcall"))
+            code.jump("return")
+            code.label(label)
+        code.move("rdi", "rbx")
+        code.move("rsi", "rbp")
+        self._leave()
+        code.go_to(self._before)
+
+    def end_of_method(self, method: Any) -> None:
+        """Return what is in `rax`; lay out the way to a method in Python, with a tuple and keywords or none."""
+        code = self.code
+        code.label("return")
+        self._leave()
+        code.ret()
+        code.label("general")
+        code.set("rdi", id(method))
+        code.move("rsi", "rbx")
+        code.call(objects.address("PyMethod_New"))
+        code.compare_number("rax", 0)
+        code.jump("return", "e")
+        code.move("r12", "rax")
+        code.load("r13", "rsp", 0)
+        self.call("PyObject_Call", "r12", "rbp", "r13")
+        code.move("r13", "rax")
+        self.drop("r12")
+        code.move("rax", "r13")
+        code.jump("return")
+
+    def call(self, function: str | int, *operands: str) -> None:
+        """Call a function of Python's C API, or at an address, with what registers have that calls leave alone."""
+        for target, source in zip(("rdi", "rsi", "rdx"), operands, strict=False):
+            self.code.move(target, source)
+        self.code.call(objects.address(function) if isinstance(function, str) else function)
+
+    def keep(self, register: str) -> None:
+        """Take a reference to an object."""
+        self.call("Py_IncRef", register)
+
+    def drop(self, register: str) -> None:
+        """Give a reference back."""
+        self.call("Py_DecRef", register)
+
+    def unless_type(self, register: str, kind: type, label: str) -> None:
+        """Go to a label where an object is not of a type."""
+        self.code.set("rcx", id(kind))
+        self.code.compare_with(register, TYPE, "rcx")
+        self.code.jump(label, "ne")
+
+    def return_error(self) -> None:
+        """Return what was raised; a TypeError may be the refusal of code of ours to warn, see `hearing`.
+
+        Then the general function computes it again, so that the warning names the user's line.
+        """
+        code = self.code
+        code.set("rdi", id(TypeError))
+        code.call(objects.address("PyErr_ExceptionMatches"))
+        code.move("r13", "rax")
+        code.set("rax", 0)
+        code.compare("r13", "rax")
+        code.jump("return", "e")
+        code.call(objects.address("PyErr_Clear"))
+        code.jump("general")
+
+
+__all__ = ["Frame"]

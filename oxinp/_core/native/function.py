@@ -1,0 +1,389 @@
+"""What the slots of `ndarray` do where an array is small and on the host: what the texts of `inlining` do, as code.
+
+Each function does what it is sure of, and goes on in the slot's C function of before for everything else, which calls
+the method that Python wrote: so these functions leave something out, and never do it another way. What they are sure
+of is told by the attributes that those texts look at: `_seen` is valid where nothing is stored or the storage's host
+side is `_host`; `FEW` marks small ones.
+
+NumPy's own functions are called in the user's frame, so that what they warn of or raise names the user's line.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from oxinp._core.lazy.balance import SAMPLED
+from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.handle import Handle, end_writing
+from oxinp._core.memory.storage import WRITING, Storage
+from oxinp._core.native import objects
+from oxinp._core.native.frame import Frame
+from oxinp._core.native.objects import (
+    ARRAY_NDIM,
+    ARRAY_SHAPE,
+    SIZE,
+    TUPLE_ITEMS,
+    TYPE,
+)
+
+AT, HELD, HOST, KNOWN, SEEN, VIEW = (
+    (objects.offset(getattr(Handle, name)) for name in ("_at", "_held", "_host", "_known", "_seen", "_view"))
+    if objects.ARE_KNOWN
+    else (0,) * 6
+)
+STORED_HOST, STALE, VALUE, HAS_OBJECTS = (
+    (objects.offset(getattr(Storage, name)) for name in ("host", "stale", "value", "has_objects"))
+    if objects.ARE_KNOWN
+    else (0,) * 4
+)
+FLOAT64 = np.dtype(np.float64)
+NONE, ELLIPSIS = id(None), id(...)
+
+MOST_WRITTEN = 500
+"""Elements up to which NumPy keeps Python's lock while it writes, so that no other thread sees anything between."""
+cells = (ctypes.c_int64 * 3)(0, 0, SAMPLED)
+"""What changes while programs run: `FEW`, how many elements are too many for that, views until one is weighed."""
+FEW, MOST, COUNT = 0, 8, 16
+
+
+class Function(Frame):
+    """What functions ask of arrays and storages, and what they make of results."""
+
+    def load_seen(self, target: str, handle: str, *, storage: str) -> None:
+        """Let registers have an array's view on the host, if it is valid, and its storage or None."""
+        code, is_valid = self.code, self.new_label()
+        code.load(target, handle, SEEN)
+        code.set("rcx", NONE)
+        code.compare(target, "rcx")
+        code.jump("general", "e")
+        code.compare_number(target, 0)
+        code.jump("general", "e")
+        code.load(storage, handle, HELD)
+        code.compare(storage, "rcx")
+        code.jump(is_valid, "e")
+        code.compare_number(storage, 0)
+        code.jump("general", "e")
+        code.load("rax", storage, STORED_HOST)
+        code.compare_with(handle, HOST, "rax")
+        code.jump("general", "ne")
+        code.label(is_valid)
+
+    def unless_few(self, handle: str, label: str) -> None:
+        """Go to a label where an array is not known to be small."""
+        self.code.set("rax", ctypes.addressof(cells))
+        self.code.load("rcx", "rax", FEW)
+        self.code.compare_with(handle, KNOWN, "rcx")
+        self.code.jump(label, "ne")
+
+    def require_few(self, handle: str, seen: str, label: str = "general") -> None:
+        """Go to a label unless an array is small, by its view on the host; mark it where nothing is known.
+
+        Matrices that broadcast, with an axis of length 1, do not count, for what two arrays make of each other has more
+        elements than either only where one of them is such a matrix.
+        """
+        code, done, unmarked = self.code, self.new_label(), self.new_label()
+        again, counted = self.new_label(), self.new_label()
+        self.unless_few(handle, unmarked)
+        code.jump(done)
+        code.label(unmarked)
+        code.load_int("rcx", seen, ARRAY_NDIM)
+        code.load("rdx", seen, ARRAY_SHAPE)
+        code.compare_number("rcx", 2)
+        code.jump(counted, "l")
+        code.label(again)
+        code.compare_number_with("rdx", 0, 1)
+        code.jump(label, "e")
+        code.add("rdx", 8)
+        code.add("rcx", -1)
+        code.compare_number("rcx", 0)
+        code.jump(again, "g")
+        code.label(counted)
+        self.unless_smaller(seen, label)
+        code.set("rcx", NONE)
+        code.compare_with(handle, KNOWN, "rcx")
+        code.jump(done, "ne")
+        code.set("rax", ctypes.addressof(cells))
+        code.load("r15", "rax", FEW)
+        code.store(handle, KNOWN, "r15")
+        self.keep("r15")
+        code.set("r15", NONE)
+        self.drop("r15")
+        code.label(done)
+
+    def require_same_shape(self, one: str, other: str) -> None:
+        """Go to the general function unless two arrays of NumPy's have the same shape."""
+        code, again, done = self.code, self.new_label(), self.new_label()
+        code.load_int("rcx", one, ARRAY_NDIM)
+        code.load_int("rax", other, ARRAY_NDIM)
+        code.compare("rax", "rcx")
+        code.jump("general", "ne")
+        code.load("rdx", one, ARRAY_SHAPE)
+        code.load("rsi", other, ARRAY_SHAPE)
+        code.label(again)
+        code.add("rcx", -1)
+        code.jump(done, "s")
+        code.load("rax", "rdx", 0)
+        code.compare_with("rsi", 0, "rax")
+        code.jump("general", "ne")
+        code.add("rdx", 8)
+        code.add("rsi", 8)
+        code.jump(again)
+        code.label(done)
+
+    def unless_reported(self, label: str = "general") -> None:
+        """Go to a label where somebody watches what is done."""
+        self.code.set("rax", id(REPORTS))
+        self.code.compare_number_with("rax", SIZE, 0)
+        self.code.jump(label, "ne")
+
+    def multiply_extents(self, array: str) -> None:
+        """Let `rax` have the number of elements of an array of NumPy's."""
+        code, again, done = self.code, self.new_label(), self.new_label()
+        code.set("rax", 1)
+        code.load_int("rcx", array, ARRAY_NDIM)
+        code.load("rdx", array, ARRAY_SHAPE)
+        code.label(again)
+        code.add("rcx", -1)
+        code.jump(done, "s")
+        code.multiply("rax", "rdx", 0)
+        code.add("rdx", 8)
+        code.jump(again)
+        code.label(done)
+
+    def unless_smaller(self, array: str, label: str, most: int | None = None) -> None:
+        """Go to a label where an array of NumPy's has too many elements to be `FEW`, or at least a number of them."""
+        code = self.code
+        self.multiply_extents(array)
+        if most is not None:
+            code.compare_number("rax", most)
+            code.jump(label, "ge")
+        code.set("rcx", ctypes.addressof(cells))
+        code.compare_with("rcx", MOST, "rax")
+        code.jump(label, "le")
+
+    def make_handle(self, seen: str, target: str) -> None:
+        """Let a register have a new array whose `_seen` takes over the reference; go to ``no handle`` if it fails."""
+        code = self.code
+        code.set("rdi", id(self._kind))
+        code.set("rsi", 0)
+        code.call(objects.slot(self._kind, "alloc").value)
+        code.compare_number("rax", 0)
+        code.jump("no handle", "e")
+        code.move(target, "rax")
+        code.store(target, SEEN, seen)
+
+    def put(self, handle: str, offset: int, value: str | int) -> None:
+        """Set an attribute that has not been set, to what a register has or to an object by its address."""
+        register = "r15"
+        if isinstance(value, int):
+            self.code.set(register, value)
+        else:
+            self.code.move(register, value)
+        self.code.store(handle, offset, register)
+        self.keep(register)
+
+    def wrap(self, found: str, made: str, *, is_few: bool = True) -> None:
+        """Return ours of a new array of NumPy's, or a scalar as it is; where it is to be small, others are dropped."""
+        code = self.code
+        is_array = self.new_label()
+        code.set("rcx", id(np.ndarray))
+        code.compare_with(found, TYPE, "rcx")
+        code.jump(is_array, "e")
+        code.move("rax", found)
+        code.jump("return")
+        code.label(is_array)
+        if is_few:
+            self.unless_smaller(found, "too large")
+        self.make_handle(found, made)
+        self.put(made, HOST, found)
+        self.put(made, HELD, NONE)
+        self.put(made, VIEW, NONE)
+        if is_few:
+            code.set("rax", ctypes.addressof(cells))
+            code.load("r15", "rax", FEW)
+            self.put(made, KNOWN, "r15")
+        else:
+            self.put(made, KNOWN, NONE)
+        code.move("rax", made)
+        code.jump("return")
+
+    def end_wrap(self, found: str) -> None:
+        """Lay out what `wrap` and `make_handle` go to."""
+        code = self.code
+        code.label("too large")
+        self.drop(found)
+        code.jump("general")
+        code.label("no handle")
+        self.drop(found)
+        code.set("rax", 0)
+        code.jump("return")
+
+    def provide_storage(self, handle: str, seen: str, storage: str) -> None:
+        """Let an array that owns its elements have a storage, and the register with None for it, too.
+
+        Goes to ``no storage`` where there is no memory for one.
+        """
+        code, is_there = self.code, self.new_label()
+        code.set("rcx", NONE)
+        code.compare(storage, "rcx")
+        code.jump(is_there, "ne")
+        code.set("rdi", id(Storage))
+        code.set("rsi", 0)
+        code.call(objects.slot(Storage, "alloc").value)
+        code.compare_number("rax", 0)
+        code.jump("no storage", "e")
+        code.move(storage, "rax")
+        self.put(storage, STORED_HOST, seen)
+        self.put(storage, VALUE, NONE)
+        self.put(storage, STALE, NONE)
+        self.put(storage, HAS_OBJECTS, id(False))
+        code.store(handle, HELD, storage)
+        code.set("r15", NONE)
+        self.drop("r15")
+        code.label(is_there)
+
+    def begin_writing(self, storage: str) -> None:
+        """Mark a storage that has nothing but its host side: from now on other threads may run."""
+        self.code.set("r15", id(WRITING))
+        self.code.store(storage, STALE, "r15")
+        self.keep("r15")
+        self.keep(storage)
+        self.code.set("r15", NONE)
+        self.drop("r15")
+
+    def end_writing(self, storage: str) -> None:
+        """Take the mark away, or tell who has put another in its place; what was raised meanwhile stays so."""
+        code, is_elsewhere, failed, done = (self.code, *(self.new_label() for _ in range(3)))
+        code.set("r15", id(WRITING))
+        code.compare_with(storage, STALE, "r15")
+        code.jump(is_elsewhere, "ne")
+        code.set("r15", NONE)
+        code.store(storage, STALE, "r15")
+        self.keep("r15")
+        code.set("r15", id(WRITING))
+        self.drop("r15")
+        code.jump(done)
+        code.label(is_elsewhere)
+        self._call_with_error("PyErr_Fetch", is_by_address=True)
+        code.set("rdi", id(end_writing))
+        code.move("rsi", storage)
+        code.call(objects.address("PyObject_CallOneArg"))
+        code.compare_number("rax", 0)
+        code.jump(failed, "e")
+        code.move("r15", "rax")
+        self.drop("r15")
+        code.label(failed)
+        self._call_with_error("PyErr_Restore", is_by_address=False)
+        code.label(done)
+        self.drop(storage)
+
+    def _call_with_error(self, function: str, *, is_by_address: bool) -> None:
+        for register, place in (("rdi", 16), ("rsi", 24), ("rdx", 32)):
+            if is_by_address:
+                self.code.move(register, "rsp")
+                self.code.add(register, place)
+            else:
+                self.code.load(register, "rsp", place)
+        self.code.call(objects.address(function))
+
+    def classify_key(self, key: str, seen: str, *, element: str, view: str, new: str = "general") -> None:
+        """Go to a label by whether a key is of a single element, of a part by integers and slices, or has new axes."""
+        code = self.code
+        is_integer, is_tuple, again, is_next, is_other, counted = (self.new_label() for _ in range(6))
+        code.load_int("rdx", seen, ARRAY_NDIM)
+        code.load("rax", key, TYPE)
+        code.set("rcx", id(int))
+        code.compare("rax", "rcx")
+        code.jump(is_integer, "e")
+        code.compare_number("rdx", 0)
+        code.jump("general", "e")
+        code.set("rsi", id(slice))
+        code.compare("rax", "rsi")
+        code.jump(view, "e")
+        code.set("rdi", id(tuple))
+        code.compare("rax", "rdi")
+        code.jump("general", "ne")
+        code.label(is_tuple)
+        code.load("r8", key, SIZE)
+        code.set("r9", 0)  # integers
+        code.set("r11", 0)  # new axes
+        code.move("r10", key)
+        code.label(again)
+        code.add("r8", -1)
+        code.jump(counted, "s")
+        code.load("rdi", "r10", TUPLE_ITEMS)
+        code.add("r10", 8)
+        code.load("rax", "rdi", TYPE)
+        code.compare("rax", "rsi")
+        code.jump(again, "e")
+        code.compare("rax", "rcx")
+        code.jump(is_other, "ne")
+        code.label(is_next)
+        code.add("r9", 1)
+        code.jump(again)
+        code.label(is_other)
+        code.add("r11", 1)
+        code.set("rdi", id(type(None)))
+        code.compare("rax", "rdi")
+        code.jump(again, "e")
+        code.set("rdi", id(type(...)))
+        code.compare("rax", "rdi")
+        code.jump(again, "e")
+        code.jump("general")
+        code.label(counted)
+        code.compare_number("r11", 0)
+        code.jump(new, "ne")
+        code.compare("r9", "rdx")
+        code.jump(element, "e")
+        code.jump(view)
+        code.label(is_integer)
+        code.compare_number("rdx", 1)
+        code.jump(element, "e")
+        code.compare_number("rdx", 0)
+        code.jump("general", "e")
+        code.jump(view)
+
+    def require_writable(self, handle: str) -> None:
+        """Go to the general function where an array is a view that may not be written to, or of something else."""
+        code, is_whole = self.code, self.new_label()
+        code.load("rdx", handle, VIEW)
+        code.set("rcx", NONE)
+        code.compare("rdx", "rcx")
+        code.jump(is_whole, "e")
+        code.compare_number("rdx", 0)
+        code.jump("general", "e")
+        self.unless_type("rdx", self._kind, "general")
+        code.label(is_whole)
+
+    def require_alone(self, storage: str, label: str = "general") -> None:
+        """Go to a label where a storage has more than its host side."""
+        code = self.code
+        code.set("rcx", NONE)
+        code.compare_with(storage, VALUE, "rcx")
+        code.jump(label, "ne")
+        code.compare_with(storage, STALE, "rcx")
+        code.jump(label, "ne")
+
+
+__all__ = [
+    "AT",
+    "COUNT",
+    "ELLIPSIS",
+    "FEW",
+    "FLOAT64",
+    "HELD",
+    "HOST",
+    "KNOWN",
+    "MOST",
+    "MOST_WRITTEN",
+    "NONE",
+    "SEEN",
+    "STALE",
+    "STORED_HOST",
+    "VALUE",
+    "VIEW",
+    "Function",
+    "cells",
+]

@@ -1,0 +1,228 @@
+"""Giving `ndarray` its slots in machine code, and taking them away again.
+
+The code lies in pages that may be executed and no longer written to; where a system allows no such pages, or objects
+are laid out in another way than in `objects`, arrays keep the slots that Python gives them, and everything works.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+from collections.abc import Callable
+from functools import partial
+from itertools import repeat
+from threading import RLock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from oxinp._config import before_change, config
+from oxinp._core.lazy import inlining
+from oxinp._core.lazy.balance import is_sampled
+from oxinp._core.native import elements, objects, operators, ufuncs
+from oxinp._core.native.function import cells
+from oxinp._core.ufunc.object import ufunc
+from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
+from oxinp._core.ufunc.table import UFUNCS
+from oxinp._runtime.forking import free_in_children
+
+_ROWS = {row.name: row for row in UFUNCS}
+_BINARY = {
+    "add": ("add", "add"),
+    "subtract": ("sub", "subtract"),
+    "multiply": ("mul", "multiply"),
+    "true_divide": ("truediv", "divide"),
+    "floor_divide": ("floordiv", "floor_divide"),
+    "remainder": ("mod", "remainder"),
+    "and": ("and", "bitwise_and"),
+    "or": ("or", "bitwise_or"),
+    "xor": ("xor", "bitwise_xor"),
+}
+"""Slots of operators, and what their methods and their ufuncs are called."""
+_IN_PLACE = ("add", "subtract", "multiply", "true_divide", "and", "or", "xor")
+_UNARY = ("negative", "absolute", "invert")
+_ALIGNMENT = 16
+
+
+class _Slot(NamedTuple):
+    """A slot's function in machine code, and the one that it stands before."""
+
+    kind: type
+    name: str
+    address: int
+    before: int
+
+    def exchange(self, *, is_native: bool) -> None:
+        """Put one in the place of the other, unless a method has been replaced and Python has set the slot."""
+        place = objects.slot(self.kind, self.name)
+        present, wanted = (self.before, self.address) if is_native else (self.address, self.before)
+        if place.value == present:
+            place.value = wanted
+
+
+class _Method(NamedTuple):
+    """A method in machine code, and the one in Python that it goes on to."""
+
+    kind: type
+    name: str
+    native: Any
+    before: Any
+
+    def exchange(self, *, is_native: bool) -> None:
+        """Put one in the place of the other, unless that has been replaced."""
+        present, wanted = (self.before, self.native) if is_native else (self.native, self.before)
+        if self.kind.__dict__[self.name] is present:
+            setattr(self.kind, self.name, wanted)
+
+
+_CHANGING = free_in_children(RLock())
+_pages: list[Any] = []  # which are mapped as long as there may be calls
+
+
+def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
+    """Return what makes the code of each slot, by class and name, of the slot's function of before."""
+
+    def numpys(name: str) -> int:
+        address: int = objects.slot(np.ndarray, name).value
+        return address
+
+    of_arrays: dict[str, Callable[[int], bytes]] = {
+        "subscript": partial(elements.subscript, kind),
+        "ass_subscript": partial(elements.ass_subscript, kind),
+        "compare": partial(operators.compare, kind, numpys=numpys("compare"), reach=reach_of(_ROWS["less"])),
+        "matrix_multiply": partial(operators.matrix_multiply, kind, numpys=numpys("matrix_multiply")),
+    }
+    for name, (method, ufunc_name) in _BINARY.items():
+        row = _ROWS[ufunc_name]
+        of_arrays[name] = partial(
+            operators.binary, kind, numpys=numpys(name), name=method, reach=reach_of(row), is_kept=takes_constants(row)
+        )
+    for name in _IN_PLACE:
+        is_kept = takes_constants(_ROWS[_BINARY[name][1]])
+        of_arrays[f"inplace_{name}"] = partial(
+            operators.in_place, kind, numpys=numpys(f"inplace_{name}"), is_kept=is_kept
+        )
+    for name in _UNARY:
+        of_arrays[name] = partial(operators.unary, kind, numpys=numpys(name))
+    return {
+        **{(kind, name): maker for name, maker in of_arrays.items()},
+        (ufunc, "call"): partial(ufuncs.call, ufunc, arrays=kind),
+    }
+
+
+def _mapped(code: bytes) -> int | None:
+    """Return where code may be executed; None if the system forbids that."""
+    try:
+        pages = mmap.mmap(-1, len(code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, ValueError):
+        return None
+    pages.write(code)
+    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
+    protect = ctypes.CDLL(None).mprotect
+    protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    if protect(address, len(code), mmap.PROT_READ | mmap.PROT_EXEC):
+        return None
+    _pages.append(pages)
+    return address
+
+
+def _update(_: object = None) -> None:
+    few = inlining.meaning("FEW")
+    cells[0], cells[1] = id(few), inlining.meaning("SMALL")
+
+
+class _Definition(ctypes.Structure):
+    """What Python's C API calls `PyMethodDef`."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("address", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("documentation", ctypes.c_char_p),
+    )
+
+
+_VARARGS_AND_KEYWORDS = 3
+_definitions: list[_Definition] = []  # which Python refers to
+
+
+def _method(kind: type, name: str, address: int) -> Any:
+    """Return a method of a class that is machine code."""
+    definition = _Definition(name.encode(), address, _VARARGS_AND_KEYWORDS, None)
+    _definitions.append(definition)
+    new = ctypes.pythonapi.PyDescr_NewMethod
+    new.argtypes, new.restype = (ctypes.py_object, ctypes.POINTER(_Definition)), ctypes.py_object
+    return new(kind, definition)
+
+
+@functools.cache
+def _made(kind: type) -> tuple[_Slot | _Method, ...]:
+    """Return the slots and methods in machine code, or none if they cannot be."""
+    if not objects.ARE_KNOWN:
+        return ()
+    code, places = b"", []
+    for (each, name), make in _makers(kind).items():
+        before = objects.slot(each, name).value
+        places.append((each, name, len(code), before))
+        made = make(before)
+        code += made + bytes(-len(made) % _ALIGNMENT)
+    method = kind.__dict__["__array_ufunc__"]
+    address = _mapped(code + ufuncs.array_ufunc(kind, method))
+    if address is None:
+        return ()
+    return (
+        _Method(kind, "__array_ufunc__", _method(kind, "__array_ufunc__", address + len(code)), method),
+        *(_Slot(each, name, address + offset, before) for each, name, offset, before in places),
+    )
+
+
+def install(kind: type) -> bool:
+    """Give arrays and ufuncs slots in machine code; return whether they have them.
+
+    Parameters
+    ----------
+    kind : type
+        That of arrays.
+    """
+    with _CHANGING:
+        _update()
+        natives = _made(kind)
+        for native in natives:
+            native.exchange(is_native=True)
+        if natives:  # a view of a large array that comes to Python is to be weighed, see `elements.subscript`
+            inlining.enter(is_weighed=repeat(object()).__next__)
+        return bool(natives)
+
+
+def uninstall(kind: type) -> None:
+    """Give arrays and ufuncs their slots of before again."""
+    with _CHANGING:
+        for native in _made(kind):
+            native.exchange(is_native=False)
+        inlining.enter(is_weighed=is_sampled)
+
+
+def is_installed(kind: type) -> bool:
+    """Whether arrays have slots in machine code."""
+    return any(
+        type(native) is _Slot and objects.slot(native.kind, native.name).value == native.address
+        for native in _made(kind)
+    )
+
+
+def _change(kind: type, is_wanted: bool) -> None:
+    if is_wanted:
+        install(kind)
+    else:
+        uninstall(kind)
+
+
+def follow_setting(kind: type) -> None:
+    """Let a class have slots in machine code while the setting `machine_code` says so."""
+    before_change.setdefault("offload_threshold", []).append(_update)
+    before_change.setdefault("machine_code", []).append(partial(_change, kind))
+    _change(kind, config.machine_code)
+
+
+__all__ = ["follow_setting", "install", "is_installed", "uninstall"]

@@ -1,0 +1,136 @@
+"""Where things lie in the objects of CPython and NumPy, found and checked when this is imported.
+
+What a type's slots hold is C functions; `slot` reads and writes them. Nothing here is used where a check has failed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import sys
+import sysconfig
+from typing import Any
+
+import numpy as np
+
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+TYPE = _WORD  # of every object: where its type lies
+SIZE = 2 * _WORD  # of tuples, lists: how many items
+TUPLE_ITEMS = 3 * _WORD
+# Of NumPy's arrays, after their data.
+ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_DTYPE = 3 * _WORD, 4 * _WORD, 5 * _WORD, 7 * _WORD
+
+INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
+
+_OF_TYPES = {"number": 96, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}
+_OF_NUMBERS = {
+    "add": 0,
+    "subtract": 8,
+    "multiply": 16,
+    "remainder": 24,
+    "negative": 48,
+    "absolute": 64,
+    "invert": 80,
+    "and": 104,
+    "xor": 112,
+    "or": 120,
+    "inplace_add": 152,
+    "inplace_subtract": 160,
+    "inplace_multiply": 168,
+    "inplace_and": 208,
+    "inplace_xor": 216,
+    "inplace_or": 224,
+    "floor_divide": 232,
+    "true_divide": 240,
+    "inplace_true_divide": 256,
+    "matrix_multiply": 272,
+}
+_OF_MAPPINGS = {"subscript": 8, "ass_subscript": 16}
+
+
+def slot(kind: type, name: str) -> Any:
+    """Return the place of a type's slot, as a pointer whose `value` is the C function's address."""
+    for table, offsets in (("number", _OF_NUMBERS), ("mapping", _OF_MAPPINGS)):
+        if name in offsets:
+            methods = ctypes.c_void_p.from_address(id(kind) + _OF_TYPES[table]).value
+            assert methods
+            return ctypes.c_void_p.from_address(methods + offsets[name])
+    return ctypes.c_void_p.from_address(id(kind) + _OF_TYPES[name])
+
+
+def offset(descriptor: Any) -> int:
+    """Return where an object has one of its ``__slots__``, by the class's descriptor of it."""
+    member = ctypes.c_void_p.from_address(id(descriptor) + 5 * _WORD).value  # `d_member`
+    assert member
+    return ctypes.c_ssize_t.from_address(member + 2 * _WORD).value
+
+
+def address(function: str) -> int:
+    """Return where a function of Python's C API lies."""
+    found = ctypes.cast(getattr(ctypes.pythonapi, function), ctypes.c_void_p).value
+    assert found
+    return found
+
+
+class _Slotted:
+    __slots__ = ("first", "second")
+
+    second: object
+
+    def __add__(self, other: object) -> object:
+        return self
+
+    def __getitem__(self, key: object) -> object:
+        return self
+
+
+def _holds_as_known() -> bool:
+    """Whether offsets of `__slots__` and of types lead to what lies there."""
+    made, value = _Slotted(), object()
+    made.second = value
+    there = ctypes.c_void_p.from_address(id(made) + offset(_Slotted.__dict__["second"])).value
+    if there != id(value) or ctypes.c_void_p.from_address(id(made) + TYPE).value != id(_Slotted):
+        return False
+    # Who defines an operator has it in the slot, and nobody else; NumPy's functions do what they are called.
+    if not slot(_Slotted, "add").value or slot(_Slotted, "subtract").value or not slot(_Slotted, "subscript").value:
+        return False
+    x, two = np.arange(6.0).reshape(2, 3), ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
+    negated = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(slot(np.ndarray, "negative").value)(x)
+    is_known = np.array_equal(negated, -x) and two(slot(np.ndarray, "subscript").value)(x, (1, 2)) == 5.0
+    integers = np.arange(1, 7).reshape(2, 3)
+    for name, left, right, expected in (
+        ("add", x, integers, x + integers),
+        ("or", integers, integers[::-1], integers | integers[::-1]),
+        ("true_divide", x, integers, x / integers),
+        ("matrix_multiply", x, x.T, x @ x.T),
+    ):
+        is_known = is_known and np.array_equal(two(slot(np.ndarray, name).value)(left, right), expected)
+    items, item, number = [x, x], (x,), 123456
+    return is_known and (
+        ctypes.c_int.from_address(id(x) + ARRAY_NDIM).value == 2
+        and ctypes.c_void_p.from_address(id(x) + ARRAY_DTYPE).value == id(x.dtype)
+        and ctypes.c_ssize_t.from_address(ctypes.c_void_p.from_address(id(x) + ARRAY_SHAPE).value or 0).value == 2
+        and ctypes.c_ssize_t.from_address(ctypes.c_void_p.from_address(id(x) + ARRAY_STRIDES).value or 0).value == 24
+        and ctypes.c_ssize_t.from_address(id(items) + SIZE).value == 2
+        and ctypes.c_void_p.from_address(id(item) + TUPLE_ITEMS).value == id(x)
+        and ctypes.c_int.from_address(id(number) + INT_DIGIT).value == number
+    )
+
+
+def _are_known() -> bool:
+    is_usual = (
+        sys.implementation.name == "cpython"
+        and (3, 11) <= sys.version_info < (3, 15)
+        and sys.platform == "linux"
+        and platform.machine() in ("x86_64", "AMD64")
+        and _WORD == 8
+        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and not hasattr(sys, "gettotalrefcount")  # builds for debugging have other objects
+    )
+    return is_usual and _holds_as_known()
+
+
+ARE_KNOWN = _are_known()
+"""Whether this is a Python whose objects are laid out as here."""
+
+__all__ = ["ARE_KNOWN", "address", "offset", "slot"]

@@ -1,0 +1,254 @@
+"""Operators of small arrays on the host, and of middling ones of one shape, in machine code."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+
+from oxinp._core.lazy import inlining
+from oxinp._core.native.function import MOST, MOST_WRITTEN, NONE, Function, cells
+from oxinp._core.native.numbers import load_number
+from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_NDIM, ARRAY_SHAPE, TYPE
+
+MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
+"""Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
+
+
+def _load_operand(function: Function, handle: str, target: str, most: int | None, label: str = "general") -> None:
+    """Let a register have the host's view of an operand of ours that is small; go to a label if it is not."""
+    function.load_seen(target, handle, storage="r13")
+    function.require_few(handle, target, label)
+    if most is not None:
+        function.unless_smaller(target, label, most)
+
+
+def _load_other(
+    function: Function,
+    kind: type,
+    other: str,
+    array: str,
+    target: str,
+    most: int | None,
+    label: str = "general",
+    *,
+    is_kept: bool = True,
+) -> None:
+    """Let a register have the second operand, of ours or a number."""
+    code, is_number, is_loaded = function.code, function.new_label(), function.new_label()
+    function.unless_type(other, kind, is_number)
+    _load_operand(function, other, target, most, label)
+    code.jump(is_loaded)
+    code.label(is_number)
+    load_number(function, other, array, target, is_kept=is_kept)
+    code.label(is_loaded)
+
+
+def _compute(function: Function, numpys: int, *operands: str, is_few: bool = True) -> None:
+    """Call a function of NumPy's and return what it makes, as ours."""
+    code = function.code
+    function.unless_reported()
+    for each in operands:
+        function.keep(each)
+    code.load("rdx", "rsp", 0)  # what a comparison is
+    function.call(numpys, *operands)
+    code.move("r13", "rax")
+    for each in operands:
+        function.drop(each)
+    is_made = function.new_label()
+    code.compare_number("r13", 0)
+    code.jump(is_made, "ne")
+    function.return_error()
+    code.label(is_made)
+    function.wrap("r13", "r12", is_few=is_few)
+
+
+def _require_middling(function: Function, array: str, reach: int) -> None:
+    """Go to the general function unless an array is the host's by its bytes alone, of elements of 8 bytes or less."""
+    code, is_known = function.code, function.new_label()
+    code.set("rcx", ctypes.addressof(cells))
+    code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
+    code.jump("general", "e")
+    code.load("rax", array, ARRAY_DTYPE)
+    for dtype in MIDDLING:
+        code.set("rcx", id(np.dtype(dtype)))
+        code.compare("rax", "rcx")
+        code.jump(is_known, "e")
+    code.jump("general")
+    code.label(is_known)
+    function.multiply_extents(array)
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.compare_number("rax", -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach))
+    code.jump("general", "ge")
+
+
+def _compute_middling(function: Function, kind: type, numpys: int, reach: int, *, is_kept: bool = True) -> None:
+    """Lay out ``middling``: two arrays of one shape that are not small, or one and a number."""
+    code = function.code
+    code.label("middling")
+    function.unless_type("rbx", kind, "middling number first")
+    function.load_seen("r12", "rbx", storage="r13")
+    _require_middling(function, "r12", reach)
+    function.unless_type("rbp", kind, "middling number")
+    function.load_seen("r14", "rbp", storage="r13")
+    _require_middling(function, "r14", reach)
+    function.require_same_shape("r12", "r14")
+    code.jump("compute middling")
+    code.label("middling number")
+    _require_real(function, "rbp")
+    load_number(function, "rbp", "r12", "r14", is_kept=is_kept)
+    code.jump("compute middling")
+    code.label("middling number first")
+    function.load_seen("r14", "rbp", storage="r13")
+    _require_middling(function, "r14", reach)
+    _require_real(function, "rbx")
+    load_number(function, "rbx", "r14", "r12", is_kept=is_kept)
+    code.label("compute middling")
+    _compute(function, numpys, "r12", "r14", is_few=False)
+
+
+def _require_real(function: Function, number: str) -> None:
+    """Go to the general function where a number makes elements of 16 bytes."""
+    function.code.set("rcx", id(np.complex128))
+    function.code.compare_with(number, TYPE, "rcx")
+    function.code.jump("general", "e")
+
+
+def binary(kind: type, before: int, numpys: int, name: str, reach: int, *, is_kept: bool) -> bytes:
+    """Return the code of an operator such as ``a + b``, either of which is ours, by its method's name.
+
+    `reach` is what an element costs, `is_kept` whether an array of a number means the same.
+    """
+    function = Function(kind, before)
+    code = function.code
+    most = None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
+    function.begin()
+    function.unless_type("rbx", kind, "reflected")
+    _load_operand(function, "rbx", "r12", most, "middling")
+    _load_other(function, kind, "rbp", "r12", "r14", most, "middling", is_kept=is_kept)
+    code.jump("compute")
+    code.label("reflected")
+    function.unless_type("rbp", kind, "general")
+    _load_operand(function, "rbp", "r14", most, "middling")
+    load_number(function, "rbx", "r14", "r12", is_kept=is_kept)
+    code.label("compute")
+    _compute(function, numpys, "r12", "r14")
+    _compute_middling(function, kind, numpys, reach, is_kept=is_kept)
+    function.end_wrap("r13")
+    function.end_of_two(getattr(kind, f"__{name}__"), getattr(kind, f"__r{name}__"))
+    return code.assembled()
+
+
+def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
+    """Return the code of ``a < b`` and its kin."""
+    function = Function(kind, before)
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    _load_operand(function, "rbx", "r12", None, "middling")
+    _load_other(function, kind, "rbp", "r12", "r14", None, "middling")
+    _compute(function, numpys, "r12", "r14")
+    _compute_middling(function, kind, numpys, reach)
+    function.end_wrap("r13")
+    function.end()
+    return function.code.assembled()
+
+
+def unary(kind: type, before: int, numpys: int) -> bytes:
+    """Return the code of ``-a`` or ``abs(a)``."""
+    function = Function(kind, before)
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    _load_operand(function, "rbx", "r12", None)
+    _compute(function, numpys, "r12")
+    function.end_wrap("r13")
+    function.end()
+    return function.code.assembled()
+
+
+def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
+    """Return the code of ``a @ b``, of vectors and matrices of ours."""
+    function = Function(kind, before)
+    code = function.code
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    function.unless_type("rbp", kind, "general")
+    _load_operand(function, "rbx", "r12", None)
+    _load_operand(function, "rbp", "r14", None)
+    code.load_int("rax", "r12", ARRAY_NDIM)
+    code.load_int("rdx", "r14", ARRAY_NDIM)
+    for register in ("rax", "rdx"):
+        code.compare_number(register, 2)
+        code.jump("general", "g")
+    code.compare("rax", "rdx")
+    code.jump("compute", "ne")
+    code.compare_number("rax", 2)
+    code.jump("compute", "ne")
+    code.load("rcx", "r12", ARRAY_SHAPE)
+    code.load("rax", "rcx", 0)
+    code.load("rcx", "r14", ARRAY_SHAPE)
+    code.multiply("rax", "rcx", 8)
+    code.set("rcx", ctypes.addressof(cells))
+    code.compare_with("rcx", MOST, "rax")
+    code.jump("general", "le")
+    code.label("compute")
+    _compute(function, numpys, "r12", "r14")
+    function.end_wrap("r13")
+    function.end_of_two(getattr(kind, "__matmul__"), getattr(kind, "__rmatmul__"))  # noqa: B009 - of any class
+    return code.assembled()
+
+
+def in_place(kind: type, before: int, numpys: int, *, is_kept: bool) -> bytes:
+    """Return the code of an operator such as ``a += b``."""
+    function = Function(kind, before)
+    code = function.code
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    _load_operand(function, "rbx", "r12", None)
+    code.set("rcx", NONE)
+    code.compare("r13", "rcx")
+    code.jump("alone", "e")
+    function.require_alone("r13")
+    code.label("alone")
+    function.require_writable("rbx")
+    code.store("rsp", 8, "r13")  # which the other operand's takes the place of
+    _load_other(function, kind, "rbp", "r12", "r14", None, is_kept=is_kept)
+    code.load("r13", "rsp", 8)
+    function.unless_reported()
+    function.unless_smaller("r12", "long", MOST_WRITTEN + 1)
+    function.keep("r12")
+    function.keep("r14")
+    function.call(numpys, "r12", "r14")
+    code.store("rsp", 8, "rax")
+    code.jump("written")
+    code.label("long")  # other threads may run while NumPy computes
+    function.provide_storage("rbx", "r12", "r13")
+    function.require_alone("r13")
+    function.begin_writing("r13")
+    function.keep("r12")
+    function.keep("r14")
+    function.call(numpys, "r12", "r14")
+    code.store("rsp", 8, "rax")
+    function.end_writing("r13")
+    code.label("written")
+    function.drop("r14")
+    code.load("r13", "rsp", 8)
+    code.compare_number("r13", 0)
+    code.jump("failed", "e")
+    function.drop("r13")
+    function.drop("r12")
+    code.compare("r13", "r12")
+    code.jump("general", "ne")
+    function.keep("rbx")
+    code.move("rax", "rbx")
+    code.jump("return")
+    code.label("failed")
+    function.drop("r12")
+    code.label("no storage")
+    code.set("rax", 0)
+    code.jump("return")
+    function.end()
+    return code.assembled()
+
+
+__all__ = ["MIDDLING", "binary", "compare", "in_place", "matrix_multiply", "unary"]
