@@ -172,10 +172,7 @@ def _require_fitting(function: Function) -> None:
         code.set("rcx", id(np.dtype(dtype)))
         code.compare("rdx", "rcx")
         code.jump(f"not {dtype}", "ne")
-        for each in kinds:
-            code.set("rcx", id(each))
-            code.compare("rax", "rcx")
-            code.jump("value", "e")
+        function.if_one_of("rax", kinds, "value")
         code.jump("general")
         code.label(f"not {dtype}")
     code.jump("general")

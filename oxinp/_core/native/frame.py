@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from oxinp._core.native import objects
@@ -130,6 +131,13 @@ class Frame:
         self.code.set("rcx", id(kind))
         self.code.compare_with(register, TYPE, "rcx")
         self.code.jump(label, "ne")
+
+    def if_one_of(self, register: str, given: Iterable[object], label: str) -> None:
+        """Go to a label where a register has one of some objects."""
+        for each in given:
+            self.code.set("rcx", id(each))
+            self.code.compare(register, "rcx")
+            self.code.jump(label, "e")
 
     def return_error(self) -> None:
         """Return what was raised; a TypeError may be the refusal of code of ours to warn, see `hearing`.

@@ -70,10 +70,7 @@ def _require_middling(function: Function, array: str, reach: int) -> None:
     code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
     code.jump("general", "e")
     code.load("rax", array, ARRAY_DTYPE)
-    for dtype in MIDDLING:
-        code.set("rcx", id(np.dtype(dtype)))
-        code.compare("rax", "rcx")
-        code.jump(is_known, "e")
+    function.if_one_of("rax", map(np.dtype, MIDDLING), is_known)
     code.jump("general")
     code.label(is_known)
     function.multiply_extents(array)

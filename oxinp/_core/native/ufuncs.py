@@ -68,10 +68,7 @@ def array_ufunc(kind: type, method: Any) -> bytes:
     code.jump("general", "ne")
     code.load("r12", "rbp", TUPLE_ITEMS + 16)
     code.load("rax", "r12", TYPE)
-    for each in NUMBERS:
-        code.set("rcx", id(each))
-        code.compare("rax", "rcx")
-        code.jump("number", "e")
+    function.if_one_of("rax", NUMBERS, "number")
     code.jump("general")
     code.label("number")
     code.load("r13", "rbp", TUPLE_ITEMS)
@@ -85,10 +82,7 @@ def array_ufunc(kind: type, method: Any) -> bytes:
     code.jump("general", "g")
     function.load_seen("r14", "rbx", storage="r8")
     code.load("rax", "r14", ARRAY_DTYPE)
-    for dtype in MIDDLING:
-        code.set("rcx", id(np.dtype(dtype)))
-        code.compare("rax", "rcx")
-        code.jump("known", "e")
+    function.if_one_of("rax", map(np.dtype, MIDDLING), "known")
     code.jump("general")
     code.label("known")
     function.require_few("rbx", "r14")
