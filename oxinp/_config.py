@@ -160,7 +160,7 @@ SETTINGS: tuple[Setting, ...] = (
         check=_truth,
         legal="True or False (in the environment also 1, 0, yes, no, on, off)",
         meaning="let operators and elements of small arrays on the host take short ways in the processor's own code, "
-        "where the system allows that (Linux on x86-64)",
+        "where the system allows that (Linux on x86-64, Python 3.11 to 3.13)",
     ),
     Setting(
         name="fallback",

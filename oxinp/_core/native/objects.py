@@ -120,7 +120,7 @@ def _holds_as_known() -> bool:
 def _are_known() -> bool:
     is_usual = (
         sys.implementation.name == "cpython"
-        and (3, 11) <= sys.version_info < (3, 15)
+        and (3, 11) <= sys.version_info < (3, 14)
         and sys.platform == "linux"
         and platform.machine() in ("x86_64", "AMD64")
         and _WORD == 8
