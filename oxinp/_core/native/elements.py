@@ -15,7 +15,6 @@ from oxinp._core.native.function import (
     AT,
     COUNT,
     ELLIPSIS,
-    FEW,
     FLOAT64,
     HELD,
     HOST,
@@ -69,8 +68,7 @@ def _return_part(function: Function) -> None:
     code.label("unknown")
     function.unless_smaller("r14", "many")
     code.label("few")
-    code.set("rax", ctypes.addressof(cells))
-    code.load("r15", "rax", FEW)
+    function.load_few("r15")
     function.put("r12", KNOWN, "r15")
     code.move("rax", "r12")
     code.jump("return")
@@ -105,10 +103,7 @@ def subscript(kind: type, before: int) -> bytes:
     function.load_seen("r12", "rbx", storage="r13")
     function.classify_key("rbp", "r12", element="element", view="without new axes", new="with new axes")
     code.label("element")
-    function.keep("r12")
-    function.call(numpys, "r12", "rbp")
-    code.move("r14", "rax")
-    function.drop("r12")
+    function.call_keeping(numpys, "r12", "rbp", result="r14")
     code.move("rax", "r14")
     code.jump("return")
     code.label("without new axes")
@@ -126,10 +121,7 @@ def subscript(kind: type, before: int) -> bytes:
     _count_views(function)
     code.label("part")
     function.require_writable("rbx")
-    function.keep("r12")
-    function.call(numpys, "r12", "rbp")
-    code.move("r14", "rax")
-    function.drop("r12")
+    function.call_keeping(numpys, "r12", "rbp", result="r14")
     code.move("rax", "r14")
     code.compare_number("r14", 0)
     code.jump("return", "e")

@@ -70,10 +70,14 @@ class Function(Frame):
         code.jump("general", "ne")
         code.label(is_valid)
 
+    def load_few(self, target: str) -> None:
+        """Let a register have what marks small arrays."""
+        self.code.set("rax", ctypes.addressof(cells))
+        self.code.load(target, "rax", FEW)
+
     def unless_few(self, handle: str, label: str) -> None:
         """Go to a label where an array is not known to be small."""
-        self.code.set("rax", ctypes.addressof(cells))
-        self.code.load("rcx", "rax", FEW)
+        self.load_few("rcx")
         self.code.compare_with(handle, KNOWN, "rcx")
         self.code.jump(label, "ne")
 
@@ -104,8 +108,7 @@ class Function(Frame):
         code.set("rcx", NONE)
         code.compare_with(handle, KNOWN, "rcx")
         code.jump(done, "ne")
-        code.set("rax", ctypes.addressof(cells))
-        code.load("r15", "rax", FEW)
+        self.load_few("r15")
         code.store(handle, KNOWN, "r15")
         self.keep("r15")
         code.set("r15", NONE)
@@ -201,8 +204,7 @@ class Function(Frame):
         self.put(made, HELD, NONE)
         self.put(made, VIEW, NONE)
         if is_few:
-            code.set("rax", ctypes.addressof(cells))
-            code.load("r15", "rax", FEW)
+            self.load_few("r15")
             self.put(made, KNOWN, "r15")
         else:
             self.put(made, KNOWN, NONE)
@@ -225,7 +227,7 @@ class Function(Frame):
 
         Goes to ``no storage`` where there is no memory for one.
         """
-        code, is_there = self.code, self.new_label()
+        code, is_there, is_first = self.code, self.new_label(), self.new_label()
         code.set("rcx", NONE)
         code.compare(storage, "rcx")
         code.jump(is_there, "ne")
@@ -235,6 +237,12 @@ class Function(Frame):
         code.compare_number("rax", 0)
         code.jump("no storage", "e")
         code.move(storage, "rax")
+        code.set("rcx", NONE)
+        code.compare_with(handle, HELD, "rcx")
+        code.jump(is_first, "e")
+        self.drop(storage)  # a finaliser, which allocating may call, has given it one
+        code.jump("general")
+        code.label(is_first)
         self.put(storage, STORED_HOST, seen)
         self.put(storage, VALUE, NONE)
         self.put(storage, STALE, NONE)
@@ -291,7 +299,7 @@ class Function(Frame):
     def classify_key(self, key: str, seen: str, *, element: str, view: str, new: str = "general") -> None:
         """Go to a label by whether a key is of a single element, of a part by integers and slices, or has new axes."""
         code = self.code
-        is_integer, is_tuple, again, is_next, is_other, counted = (self.new_label() for _ in range(6))
+        is_integer, again, is_other, counted = (self.new_label() for _ in range(4))
         code.load_int("rdx", seen, ARRAY_NDIM)
         code.load("rax", key, TYPE)
         code.set("rcx", id(int))
@@ -305,7 +313,6 @@ class Function(Frame):
         code.set("rdi", id(tuple))
         code.compare("rax", "rdi")
         code.jump("general", "ne")
-        code.label(is_tuple)
         code.load("r8", key, SIZE)
         code.set("r9", 0)  # integers
         code.set("r11", 0)  # new axes
@@ -320,7 +327,6 @@ class Function(Frame):
         code.jump(again, "e")
         code.compare("rax", "rcx")
         code.jump(is_other, "ne")
-        code.label(is_next)
         code.add("r9", 1)
         code.jump(again)
         code.label(is_other)

@@ -48,13 +48,7 @@ def _compute(function: Function, numpys: int, *operands: str, is_few: bool = Tru
     """Call a function of NumPy's and return what it makes, as ours."""
     code = function.code
     function.unless_reported()
-    for each in operands:
-        function.keep(each)
-    code.load("rdx", "rsp", 0)  # what a comparison is
-    function.call(numpys, *operands)
-    code.move("r13", "rax")
-    for each in operands:
-        function.drop(each)
+    function.call_keeping(numpys, *operands, result="r13")
     is_made = function.new_label()
     code.compare_number("r13", 0)
     code.jump(is_made, "ne")
