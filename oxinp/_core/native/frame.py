@@ -63,9 +63,9 @@ class Frame:
         code.go_to(self._before)
 
     def end_of_two(self, method: Any, reflected: Any) -> None:
-        """Return what is in `rax`; lay out the way to the methods, which Python's own function would not call.
+        """Return what is in `rax`; lay out calls of ``__add__`` and ``__radd__``, or whatever the operator's are.
 
-        Of two operands that looks whether it is in the slot before it calls the method of the class.
+        Python's slot function for operators of two operands calls them only while it is in the slot itself.
         """
         code = self.code
         code.label("return")
