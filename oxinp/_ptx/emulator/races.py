@@ -3,7 +3,8 @@
 Every synchronisation advances a clock. A byte's tag is (time, lane) of its last write, and of its last read. An
 access conflicts with the tag of another lane unless a synchronisation that covers both came in between: a barrier of
 their block, a warp synchronisation of their warp, or, between blocks, any fence or acquire (which orders more than
-the hardware would promise: such races go unseen, and nothing correct is reported).
+the hardware would promise: such races go unseen). Nothing correct is reported, but for one thing: what several lanes
+have read since they synchronised counts as ordered by barriers alone.
 
 Most accesses touch what nobody else touches before the next synchronisation, or the same element from the same lane.
 So accesses are first only noted as ranges, and forgotten once a synchronisation has ordered them before everything to
@@ -26,7 +27,8 @@ Array = npt.NDArray[Any]
 
 _WARP, _WARP_BITS = 32, 5
 _LANE_BITS = 32
-_LANE_MASK = (1 << _LANE_BITS) - 1
+_NEXT = 1 << _LANE_BITS  # from a time to the next one
+_LANE_MASK = _NEXT - 1
 # Lane fields that stand for several lanes: of one block (the block's number in the low bits), or of several.
 _MANY = 1 << 31
 _MANY_BLOCKS = _LANE_MASK
@@ -265,7 +267,7 @@ class Tracker:
             else:
                 self._tag_reads(epochs, reader, rows, column, tag)
             return None
-        _put(writer, rows, tag)
+        _put(writer, rows, tag if is_checked else np.maximum(_of(writer, rows), tag))
         if not is_checked or access.key is not None or _are_distinct(offsets, access.nbytes):
             return None
         return self._check(epochs, _of(writer, rows), column, offsets, "write after write")
@@ -295,7 +297,10 @@ class Tracker:
             others = tags & _LANE_MASK
             same_block = (others == several) | ((others < _MANY) & (others // epochs.lanes_per_block == blocks[0]))
             fields[kept & ~same_block] = _MANY_BLOCKS
-        tags[:] = time | fields
+            is_later = tags >= time + _NEXT
+            tags[:] = np.where(is_later, self._with_earlier(epochs, tags, time | fields), time | fields)
+        else:
+            tags[:] = time | fields
 
     @staticmethod
     def _tag_reads(epochs: Epochs, reader: Array, rows: Array, column: Array, tag: Array) -> None:
@@ -304,6 +309,7 @@ class Tracker:
         blocks = column // lanes_per_block
         time = tag & ~_LANE_MASK
         old = _of(reader, rows)
+        is_later = old >= time + _NEXT
         kept = epochs.unordered(old, column, epochs.grid)
         if any_of(kept):
             others = old & _LANE_MASK
@@ -324,6 +330,30 @@ class Tracker:
                 lanes_lost, places = np.nonzero(lost & several)
                 field = _MANY_BLOCKS if lane_field is None else lane_field[lanes_lost, 0]
                 reader[rows[lanes_lost], places] = time[lanes_lost, 0] | field
+        if any_of(is_later):
+            where, places = is_later.nonzero()
+            merged = Tracker._with_earlier(epochs, old[where, places], tag[where, 0])
+            ordered = merged.argsort()  # of lanes that read one granule, what several lanes have read comes last
+            reader[rows[where[ordered]], places[ordered]] = merged[ordered]
+
+    @staticmethod
+    def _with_earlier(epochs: Epochs, tags: Array, earlier: Array) -> Array:
+        """Tags of readers once earlier reads of the same granules are noted, too, of several if nothing came between.
+
+        Reads are tagged where others need a closer look, so not in the order in which they happened.
+        """
+        lanes, others = tags & _LANE_MASK, earlier & _LANE_MASK
+        is_one = lanes < _MANY
+        blocks, other_blocks = (
+            np.where(each >= _MANY, each & ~_MANY, each // epochs.lanes_per_block) for each in (lanes, others)
+        )
+        is_other = (blocks != other_blocks) | (lanes == _MANY_BLOCKS) | (others == _MANY_BLOCKS)
+        is_unordered = is_other & (earlier >= epochs.grid << _LANE_BITS)
+        if any_of(is_one):
+            column = lanes[is_one][:, None]
+            is_unordered[is_one] = epochs.unordered(earlier[is_one][:, None], column, epochs.grid)[:, 0]
+        several = np.where(is_other, _MANY_BLOCKS, _MANY | blocks)
+        return np.where(is_unordered, (tags & ~_LANE_MASK) | several, tags)
 
 
 def _of(tags: Array, rows: Array) -> Array:
