@@ -38,7 +38,7 @@ class Exchange(Tile):
             self.smem = self.k.dynamic_shared(spec.type, spec.shared_elements)
         if spec.num_factors:
             self.factors = self.k.dynamic_shared(c128, spec.num_factors)
-        self.is_exchanged, self.is_fetching = False, spec.is_fetching
+        self.is_exchanged, self.is_loaded, self.is_fetching = False, False, spec.is_fetching
         self.order, self.root_cache = spec.loads, "nc"
         if spec.cluster > 1:
             self.stores = ClusterStores(self.k)
@@ -244,9 +244,14 @@ class Exchange(Tile):
         is_even = all(spec.share // radix % spec.threads == 0 for radix in spec.radices)
         are_rows = not (spec.is_mixed or spec.num_factors) and spec.loads == spec.stores == ROWS
         if self.host is None and are_rows and WARP % spec.threads == 0 and is_even:
+            if not self.is_loaded:
+                # Threads without a column have read the last one's elements, which their owners write in place.
+                with self.k.when(self.first_column + spec.columns > self.num_columns):
+                    self.k.barrier()
             self.k.warp_sync()
         else:
             self.k.barrier()
+        self.is_loaded = True
 
     def _fetch(self, thread: Thread, stage: int, before: int) -> Values:
         """What a thread's butterflies of a stage take, times roots of unity."""

@@ -21,6 +21,7 @@ ALONE = SimpleNamespace(**{**vars(SMALL), "num_sms": 1})
 CASES = (
     *((plans.DIRECT, *each) for each in (((70, 7), (1,)), ((7, 70), (0,)), ((9, 31), (1,)), ((5, 64), (1,)))),
     *((plans.DIRECT, *each) for each in (((3, 1000), (1,)), ((100, 9), (0,)), ((7, 243), (1,)), ((3, 6, 20), (0, 2)))),
+    *((plans.DIRECT, (count, n), (1,)) for n in (64, 128, 256, 1024) for count in (1, 19)),  # of warps without a row
     *((plans.SUMS, *each) for each in (((40, 67), (1,)), ((67, 40), (0,)))),
     *((plans.BY_POWERS, (n, 113), (1,)) for n in (3, 40)),
     *((plans.CONVOLVED, *each) for each in (((3, 227), (1,)), ((227, 5), (0,)))),
