@@ -7,7 +7,7 @@ import pytest
 
 import oxinp
 
-pytestmark = pytest.mark.usefixtures("on_device")
+pytestmark = pytest.mark.usefixtures("on_device", "one_stream")
 
 MOST_CALLS = 12  # of Python functions, `fft` itself among them
 LOOKING = {"call_function", "<listcomp>", "leader"}  # for a class of the user's, where earlier tests have made one
