@@ -1,4 +1,7 @@
-"""Elements and parts of small arrays on the host: ``array[key]`` and ``array[key] = value`` in machine code."""
+"""Elements and parts of small arrays on the host: ``array[key]`` and ``array[key] = value`` in machine code.
+
+Keys are integers and slices, and arrays of ours of integers or of truth.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,15 @@ from oxinp._core.native.function import (
     Function,
     cells,
 )
-from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_SHAPE, ARRAY_STRIDES, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.objects import (
+    ARRAY_DTYPE,
+    ARRAY_NDIM,
+    ARRAY_SHAPE,
+    ARRAY_STRIDES,
+    SIZE,
+    TUPLE_ITEMS,
+    TYPE,
+)
 
 _LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN else 0
 _STALE_RANGE = {name: objects.offset(Stale.__dict__[name]) if objects.ARE_KNOWN else 0 for name in ("low", "high")}
@@ -41,10 +52,49 @@ _FITTING: dict[Any, tuple[type, ...]] = {
     np.float32: (np.float32, bool, np.bool_, np.uint8),
 }
 """Types of elements -> types of single values that are written as they are: none warns, nor runs code of the user's."""
+_KEYS = (np.bool_, np.int64, np.int32)
+"""Types of the elements of arrays that are keys."""
 
 
-def _return_part(function: Function) -> None:
-    """Return ours of NumPy's view of a part, in `r14`, of the array whose storage is in `r13`; `rbp` is the key."""
+def _load_advanced(function: Function, target: str) -> None:
+    """Let a register have the host's view of a key, in `rbp`, that is a small array of ours."""
+    code = function.code
+    function.load_seen(target, "rbp", storage="r8")
+    code.load("rax", target, ARRAY_DTYPE)
+    function.if_one_of("rax", map(np.dtype, _KEYS), "a key")
+    code.jump("general")
+    code.label("a key")
+    code.load_int("rax", target, ARRAY_NDIM)  # of one number NumPy makes a view
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    function.unless_smaller(target, "general", MOST_WRITTEN + 1)
+    function.unless_reported()
+
+
+def _return_chosen(function: Function, numpys: int) -> None:
+    """Lay out ``advanced``: a new array of the elements that a key chooses."""
+    code, is_made = function.code, function.new_label()
+    code.label("advanced")
+    _load_advanced(function, "r14")
+    function.require_small("rbx", "r12")
+    function.call_keeping(numpys, "r12", "r14", result="r13")
+    code.compare_number("r13", 0)
+    code.jump(is_made, "ne")
+    code.call(objects.address("PyErr_Clear"))
+    code.jump("general")  # where it is raised again
+    code.label(is_made)
+    code.move("r14", "r13")
+    function.wrap("r14", "r12", is_marked=False)
+    code.label("too large")
+    function.drop("r14")
+    code.jump("general")
+
+
+def return_part(function: Function) -> None:
+    """Return ours of NumPy's view of a part, in `r14`, of the array whose storage is in `r13`; `rbp` is the key.
+
+    ``[rsp + 8]`` says whether the part may broadcast.
+    """
     code = function.code
     function.make_handle("r14", "r12")
     function.put("r12", HELD, "r13")
@@ -61,7 +111,7 @@ def _return_part(function: Function) -> None:
     function.put("r12", VIEW, "r13")
     function.put("r12", AT, id(NOWHERE))
     code.label("size")
-    code.compare_number_with("rsp", 8, 0)  # what has new axes may broadcast
+    code.compare_number_with("rsp", 8, 0)
     code.jump("many", "ne")
     function.unless_few("rbx", "unknown")
     code.jump("few")
@@ -101,6 +151,9 @@ def subscript(kind: type, before: int) -> bytes:
     function.begin()
     function.unless_type("rbx", kind, "general")
     function.load_seen("r12", "rbx", storage="r13")
+    function.unless_type("rbp", kind, "basic")
+    code.jump("advanced")
+    code.label("basic")
     function.classify_key("rbp", "r12", element="element", view="without new axes", new="with new axes")
     code.label("element")
     function.call_keeping(numpys, "r12", "rbp", result="r14")
@@ -110,7 +163,7 @@ def subscript(kind: type, before: int) -> bytes:
     code.set("rax", 0)
     code.store("rsp", 8, "rax")
     code.jump("view")
-    code.label("with new axes")
+    code.label("with new axes")  # what has them may broadcast
     code.set("rax", 1)
     code.store("rsp", 8, "rax")
     code.label("view")
@@ -128,12 +181,13 @@ def subscript(kind: type, before: int) -> bytes:
     code.set("rcx", id(np.ndarray))
     code.compare_with("r14", TYPE, "rcx")
     code.jump("return", "ne")
-    _return_part(function)
+    return_part(function)
     code.label("no handle")
     function.drop("r14")
     code.label("no storage")
     code.set("rax", 0)
     code.jump("return")
+    _return_chosen(function, numpys)
     function.end()
     return code.assembled()
 
@@ -202,6 +256,27 @@ def _write_part(function: Function, numpys: int) -> None:
     code.jump("general")
     code.label("no storage")
     code.set("rax", 2**64 - 1)
+    code.jump("return")
+
+
+def _write_chosen(function: Function, numpys: int) -> None:
+    """Lay out ``advanced``: the elements that a key chooses are written to while the storage is marked."""
+    code = function.code
+    code.label("advanced")
+    function.require_small("rbx", "r12")
+    function.provide_storage("rbx", "r12", "r13")
+    function.require_alone("r13")
+    _load_advanced(function, "r15")
+    code.move("rbp", "r15")
+    function.begin_writing("r13")
+    for each in ("r12", "rbp", "r14"):
+        function.keep(each)
+    function.call(numpys, "r12", "rbp", "r14")
+    code.store("rsp", 8, "rax")
+    for each in ("r12", "rbp", "r14"):
+        function.drop(each)
+    function.end_writing("r13")
+    code.load("rax", "rsp", 8)
     code.jump("return")
 
 
@@ -312,6 +387,9 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.jump("key", "e")
     function.require_alone("r13", "copied")
     code.label("key")
+    function.unless_type("rbp", kind, "basic")
+    code.jump("advanced")
+    code.label("basic")
     code.set("rcx", ELLIPSIS)
     code.compare("rbp", "rcx")
     code.jump("part", "e")
@@ -335,9 +413,10 @@ def ass_subscript(kind: type, before: int) -> bytes:
     function.unless_smaller("r12", "large", MOST_WRITTEN + 1)
     code.jump("write")
     _write_part(function, numpys)
+    _write_chosen(function, numpys)
     _outdate(function)
     function.end()
     return code.assembled()
 
 
-__all__ = ["ass_subscript", "subscript"]
+__all__ = ["ass_subscript", "return_part", "subscript"]

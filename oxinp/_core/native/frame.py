@@ -23,12 +23,15 @@ class Frame:
         The class of arrays.
     before : int
         The C function that the slot has had.
+    room : int
+        Bytes of the stack for what is kept there, an odd number of words.
     """
 
-    def __init__(self, kind: type, before: int) -> None:
+    def __init__(self, kind: type, before: int, room: int = 40) -> None:
         self.code = Assembler()
         self._kind = kind
         self._before = before
+        self._room = room
         self._num_labels = 0
 
     def new_label(self) -> str:
@@ -39,13 +42,13 @@ class Frame:
         code = self.code
         for register in _SAVED:
             code.push(register)
-        code.add("rsp", -40)  # which leaves the stack as calls want it; a function's third operand lies at its end
+        code.add("rsp", -self._room)  # which leaves the stack as calls want it; the third operand lies at its end
         code.move("rbx", "rdi")
         code.move("rbp", "rsi")
         code.store("rsp", 0, "rdx")
 
     def _leave(self) -> None:
-        self.code.add("rsp", 40)
+        self.code.add("rsp", self._room)
         for register in reversed(_SAVED):
             self.code.pop(register)
 
@@ -89,6 +92,7 @@ class Frame:
             code.label(label)
         code.move("rdi", "rbx")
         code.move("rsi", "rbp")
+        code.load("rdx", "rsp", 0)  # of `pow` the third operand
         self._leave()
         code.go_to(self._before)
 

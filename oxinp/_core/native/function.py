@@ -115,25 +115,54 @@ class Function(Frame):
         self.drop("r15")
         code.label(done)
 
-    def require_same_shape(self, one: str, other: str) -> None:
-        """Go to the general function unless two arrays of NumPy's have the same shape."""
-        code, again, done = self.code, self.new_label(), self.new_label()
-        code.load_int("rcx", one, ARRAY_NDIM)
-        code.load_int("rax", other, ARRAY_NDIM)
-        code.compare("rax", "rcx")
-        code.jump("general", "ne")
-        code.load("rdx", one, ARRAY_SHAPE)
-        code.load("rsi", other, ARRAY_SHAPE)
+    def require_small(self, handle: str, seen: str) -> None:
+        """Go to the general function unless an array is small, though it may broadcast."""
+        done, may_broadcast = self.new_label(), self.new_label()
+        self.require_few(handle, seen, may_broadcast)
+        self.code.jump(done)
+        self.code.label(may_broadcast)
+        self.unless_smaller(seen, "general")
+        self.code.label(done)
+
+    def multiply_broadcast(self, one: str, other: str) -> None:
+        """Let `rax` have the number of elements of what two arrays of NumPy's broadcast to, or more."""
+        code, again = self.code, self.new_label()
+        code.set("rax", 1)
+        for array, count, end in ((one, "rcx", "rdx"), (other, "r8", "r9")):
+            code.load_int(count, array, ARRAY_NDIM)
+            code.move("r10", count)
+            for _ in range(3):
+                code.add_register("r10", "r10")
+            code.load(end, array, ARRAY_SHAPE)
+            code.add_register(end, "r10")
         code.label(again)
-        code.add("rcx", -1)
-        code.jump(done, "s")
-        code.load("rax", "rdx", 0)
-        code.compare_with("rsi", 0, "rax")
-        code.jump("general", "ne")
-        code.add("rdx", 8)
-        code.add("rsi", 8)
-        code.jump(again)
-        code.label(done)
+        code.set("r10", 1)
+        code.set("r11", 1)
+        for count, end, extent in (("rcx", "rdx", "r10"), ("r8", "r9", "r11")):
+            is_over = self.new_label()
+            code.compare_number(count, 0)
+            code.jump(is_over, "e")
+            code.add(count, -1)
+            code.add(end, -8)
+            code.load(extent, end)
+            code.label(is_over)
+        is_greater = self.new_label()
+        code.compare("r10", "r11")
+        code.jump(is_greater, "ge")
+        code.move("r10", "r11")
+        code.label(is_greater)
+        code.multiply_by("rax", "r10")
+        code.move("r10", "rcx")
+        code.add_register("r10", "r8")
+        code.compare_number("r10", 0)
+        code.jump(again, "g")
+
+    def require_small_together(self, one: str, other: str) -> None:
+        """Go to the general function unless what two arrays of NumPy's broadcast to is small."""
+        self.multiply_broadcast(one, other)
+        self.code.set("rcx", ctypes.addressof(cells))
+        self.code.compare_with("rcx", MOST, "rax")
+        self.code.jump("general", "le")
 
     def unless_reported(self, label: str = "general") -> None:
         """Go to a label where somebody watches what is done."""
@@ -187,8 +216,11 @@ class Function(Frame):
         self.code.store(handle, offset, register)
         self.keep(register)
 
-    def wrap(self, found: str, made: str, *, is_few: bool = True) -> None:
-        """Return ours of a new array of NumPy's, or a scalar as it is; where it is to be small, others are dropped."""
+    def wrap(self, found: str, made: str, *, is_few: bool = True, is_marked: bool = True) -> None:
+        """Return ours of a new array of NumPy's, or a scalar as it is; where it is to be small, others are dropped.
+
+        What may broadcast is not to be marked as small.
+        """
         code = self.code
         is_array = self.new_label()
         code.set("rcx", id(np.ndarray))
@@ -203,7 +235,7 @@ class Function(Frame):
         self.put(made, HOST, found)
         self.put(made, HELD, NONE)
         self.put(made, VIEW, NONE)
-        if is_few:
+        if is_few and is_marked:
             self.load_few("r15")
             self.put(made, KNOWN, "r15")
         else:

@@ -92,6 +92,7 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
         "ass_subscript": partial(elements.ass_subscript, kind),
         "compare": partial(operators.compare, kind, numpys=numpys("compare"), reach=reach_of(_ROWS["less"])),
         "matrix_multiply": partial(operators.matrix_multiply, kind, numpys=numpys("matrix_multiply")),
+        "power": partial(operators.square, kind, numpys=numpys("power")),
     }
     for name, (method, ufunc_name) in _BINARY.items():
         row = _ROWS[ufunc_name]

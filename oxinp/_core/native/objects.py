@@ -28,6 +28,7 @@ _OF_NUMBERS = {
     "subtract": 8,
     "multiply": 16,
     "remainder": 24,
+    "power": 40,
     "negative": 48,
     "absolute": 64,
     "invert": 80,

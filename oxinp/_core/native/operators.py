@@ -1,4 +1,4 @@
-"""Operators of small arrays on the host, and of middling ones of one shape, in machine code."""
+"""Operators of small arrays on the host, and of middling ones that few bytes are made of, in machine code."""
 
 from __future__ import annotations
 
@@ -70,12 +70,17 @@ def _require_middling(function: Function, array: str, reach: int) -> None:
     function.multiply_extents(array)
     code.compare_number("rax", 0)
     code.jump("general", "e")
-    code.compare_number("rax", -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach))
-    code.jump("general", "ge")
+    _require_reach(function, reach)
+
+
+def _require_reach(function: Function, reach: int) -> None:
+    """Go to the general function where so many elements as `rax` has, of 8 bytes, are not the host's by their bytes."""
+    function.code.compare_number("rax", -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach))
+    function.code.jump("general", "ge")
 
 
 def _compute_middling(function: Function, kind: type, numpys: int, reach: int, *, is_kept: bool = True) -> None:
-    """Lay out ``middling``: two arrays of one shape that are not small, or one and a number."""
+    """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number."""
     code = function.code
     code.label("middling")
     function.unless_type("rbx", kind, "middling number first")
@@ -84,7 +89,8 @@ def _compute_middling(function: Function, kind: type, numpys: int, reach: int, *
     function.unless_type("rbp", kind, "middling number")
     function.load_seen("r14", "rbp", storage="r13")
     _require_middling(function, "r14", reach)
-    function.require_same_shape("r12", "r14")
+    function.multiply_broadcast("r12", "r14")
+    _require_reach(function, reach)
     code.jump("compute middling")
     code.label("middling number")
     _require_real(function, "rbp")
@@ -157,6 +163,34 @@ def unary(kind: type, before: int, numpys: int) -> bytes:
     return function.code.assembled()
 
 
+def square(kind: type, before: int, numpys: int) -> bytes:
+    """Return the code of ``a ** 2``; other powers go to the method."""
+    function = Function(kind, before)
+    code = function.code
+    function.begin()
+    code.set("rcx", NONE)
+    code.compare("rdx", "rcx")
+    code.jump("with a modulus", "ne")
+    function.unless_type("rbx", kind, "general")
+    code.set("rcx", id(2))
+    code.compare("rbp", "rcx")
+    code.jump("general", "ne")
+    _load_operand(function, "rbx", "r12", None, "middling")
+    _compute(function, numpys, "r12", "rbp")
+    code.label("middling")
+    function.load_seen("r12", "rbx", storage="r13")
+    _require_middling(function, "r12", 16)
+    _compute(function, numpys, "r12", "rbp", is_few=False)
+    code.label("with a modulus")
+    code.set("r12", id(NotImplemented))
+    function.keep("r12")
+    code.move("rax", "r12")
+    code.jump("return")
+    function.end_wrap("r13")
+    function.end_of_two(getattr(kind, "__pow__"), getattr(kind, "__rpow__"))  # noqa: B009 - of any class
+    return code.assembled()
+
+
 def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     """Return the code of ``a @ b``, of vectors and matrices of ours."""
     function = Function(kind, before)
@@ -203,7 +237,13 @@ def in_place(kind: type, before: int, numpys: int, *, is_kept: bool) -> bytes:
     code.label("alone")
     function.require_writable("rbx")
     code.store("rsp", 8, "r13")  # which the other operand's takes the place of
-    _load_other(function, kind, "rbp", "r12", "r14", None, is_kept=is_kept)
+    function.unless_type("rbp", kind, "number")
+    function.load_seen("r14", "rbp", storage="r13")
+    function.require_small("rbp", "r14")  # it may broadcast: no more is written than the first has
+    code.jump("loaded")
+    code.label("number")
+    load_number(function, "rbp", "r12", "r14", is_kept=is_kept)
+    code.label("loaded")
     code.load("r13", "rsp", 8)
     function.unless_reported()
     function.unless_smaller("r12", "long", MOST_WRITTEN + 1)
@@ -242,4 +282,4 @@ def in_place(kind: type, before: int, numpys: int, *, is_kept: bool) -> bytes:
     return code.assembled()
 
 
-__all__ = ["MIDDLING", "binary", "compare", "in_place", "matrix_multiply", "unary"]
+__all__ = ["MIDDLING", "binary", "compare", "in_place", "matrix_multiply", "square", "unary"]

@@ -37,6 +37,21 @@ READS = (
         "T[2]",
         "T[1:, 1]",
     ),
+    *(
+        "a[m]",
+        "a[k]",
+        "M[k]",
+        "M[:, 1][q]",
+        "a[i]",
+        "a[k * 9]",
+        "M[m]",
+        "L[k]",
+        "Z[Z > 2]",
+        "a[n]",
+        "M[M > 0]",
+        "a[h > 0]",
+    ),
+    *("a[np.array(1)]", "a[np.array(True)]", "a[u]", "E[q]", "a[q[:0]]", "a[k[None]]", "r[k]", "T[k]", "o[k]", "c[-k]"),
 )
 EXPRESSIONS = (
     *("a + b", "a - b", "a * b", "a / b", "a // b", "a % b", "i & i", "i | 3", "3 ^ i", "~i", "m & m", "-a", "abs(-a)"),
@@ -60,6 +75,44 @@ EXPRESSIONS = (
     ),
     *("L + L", "L[3, :6] + a", "L[3, :6] @ a", "L * 2", "a * K", "K[:, :1] + a", "o + o", "o * 2", "a + [1, 2]"),
     *("a + r", "T @ M", "a**2", "divmod(a, b)", "np.sqrt(a, dtype='f4')", "np.add(a, b, out=None)"),
+    *(
+        "i**2",
+        "m**2",
+        "c**2",
+        "a**3",
+        "a**0.5",
+        "2**i",
+        "i**-1",
+        "L**2",
+        "pow(a, 2)",
+        "pow(a, 2, 3)",
+        "Z**2",
+        "o**2",
+        "u**2",
+    ),
+    *(
+        "M * M[:1]",
+        "M[:, :1] - M[:1]",
+        "M[:, :1] * a[:5]",
+        "M[:, :1] + a[None]",
+        "K[:, None, :] - K[None]",
+        "E + M[:1, :3]",
+    ),
+    *(
+        "M[:, :1] * 2.0",
+        "np.maximum(M[:, :1], M[:1])",
+        "np.exp(M[:, :1])",
+        "np.minimum(M[:, :1], 0)",
+        "M[:, :1] > M[:1]",
+    ),
+    *(
+        "x * M[:, :1]",
+        "c[:, None] * c",
+        "np.add(K[:, :1], i)",
+        "K[:, :1] + K[:, :1].T",
+        "L[:, :1] + L[:1]",
+        "M[:, :1] + Z",
+    ),
 )
 WRITES = (
     *(
@@ -99,6 +152,38 @@ WRITES = (
         "u += 300",
         "u[1] = -1",
     ),
+    *(
+        "a[m] = 0",
+        "a[k] = 1.5",
+        "a[k] = b[:3]",
+        "a[m] = b[m]",
+        "a[m] *= 2",
+        "a[k] += 1",
+        "M[k] = 0.0",
+        "M[k] = M[0]",
+        "a[k] = a",
+    ),
+    *(
+        "a[i] = 1",
+        "a[a > 1] = x",
+        "i[m] = 2.5",
+        "a[n] = 3",
+        "r[k] = 1",
+        "T[k] = 2",
+        "L[k] = 0",
+        "a[m] = a[::-1][m]",
+        "h[n[:5]] = 2",
+    ),
+    *(
+        "M -= M[:, :1]",
+        "M *= M[:1]",
+        "M[:, :1] -= M",
+        "a += a[:1]",
+        "M += Z",
+        "M[:, :1] += 2",
+        "u += u[:1]",
+        "L -= L[:, :1]",
+    ),
     *("a[1:3] = 'x'", "a[0:2] = [5, 6]", "a[1], a[2] = a[2], a[1]", "a += a[::-1]", "a += M", "a += 1j", "i /= 2"),
 )
 
@@ -121,6 +206,9 @@ def given(xp):
         "Z": np.array(2.5),
         "E": np.zeros((0, 3)),
         "i": np.arange(1, 7),
+        "k": np.array([2, 0, 1]),
+        "n": np.array([1, 1, -2, 0, 1]),
+        "q": np.array([[0, 1], [2, 0]], dtype=np.int32),
         "u": np.arange(6, dtype=np.uint8),
         "h": random.normal(size=5).astype(np.float16),
         "f": random.normal(size=5).astype(np.float32),
@@ -243,6 +331,8 @@ def calls_of_ours(text):
             "x * a",
             "x - M",
         ),
+        *("a**2", "M * M[:, :1]", "M - M[0]", "M[:, :1] > M[:1]", "np.maximum(M[:, :1], M)", "M -= M[:, :1]"),
+        *("a[m]", "a[k]", "a[k] = 1.5", "a[m] = 0", "M[k]", "M[k] = M[0]"),
     ],
 )
 def test_no_function_of_ours_is_entered(text):
@@ -300,14 +390,17 @@ def test_users_classes_keep_their_operators():
 
 
 def _statements(names):
-    a, b, M, L, i, x = (names[name] for name in "abMLix")
+    a, b, M, L, i, k, x = (names[name] for name in "abMLikx")
+    a**2, M * M[:, :1], M[:, :1] - M[:1], a[k], a[a > 2], oxinp.maximum(M[:, :1], M)
+    a[k], a[a > 1] = b[:3], 0.5
+    M -= M[:, :1]
     a + b, a * 2.0, 2.0 - a, a / b, -a, a > b, a == 2.0, M @ M.T, a @ b, oxinp.sqrt(b * b), oxinp.maximum(a, 0.5)
     a[1], a[1:4][1:2], M[1], M[1, 2], L[3, :9], L[3, 4], i & i, ~i, x * a, a * x
     a[2], a[1:3], L[3, :9], L[3, 5], M[0] = 7, b[1:3], L[4, :9], 2.0, M[1]
     a += b
     a -= b
     M[1, 2] += 2.0
-    for wrong in (lambda: a + M, lambda: a[99], lambda: a @ M, lambda: operator.setitem(a, 99, 1.0)):
+    for wrong in (lambda: a + M, lambda: a[99], lambda: a @ M, lambda: operator.setitem(a, 99, 1.0), lambda: a[k * 9]):
         with pytest.raises((ValueError, IndexError)):
             wrong()
 
@@ -319,6 +412,8 @@ def test_nothing_is_kept_or_given_back_twice():
         names["M"],
         names["L"],
         names["x"],
+        names["k"],
+        names["k"]._seen,
         names["a"]._seen,
         None,
         ...,
