@@ -24,6 +24,7 @@ from oxinp._core.native.function import (
     KNOWN,
     MOST_WRITTEN,
     NONE,
+    SEEN,
     STALE,
     STORED_HOST,
     VALUE,
@@ -189,6 +190,32 @@ def subscript(kind: type, before: int) -> bytes:
     code.jump("return")
     _return_chosen(function, numpys)
     function.end()
+    return code.assembled()
+
+
+def length(kind: type, before: int) -> bytes:
+    """Return the code of ``len(array)``."""
+    function = Function(kind, before)
+    code = function.code
+    function.unless_type("rdi", kind, "other")
+    code.load("rax", "rdi", KNOWN)
+    function.if_one_of("rax", (None, False), "unknown")
+    code.jump("other")
+    code.label("unknown")
+    code.load("rax", "rdi", SEEN)
+    code.set("rcx", NONE)
+    code.compare("rax", "rcx")
+    code.jump("other", "e")
+    code.compare_number("rax", 0)
+    code.jump("other", "e")
+    code.load_int("rcx", "rax", ARRAY_NDIM)
+    code.compare_number("rcx", 0)
+    code.jump("other", "e")
+    code.load("rax", "rax", ARRAY_SHAPE)
+    code.load("rax", "rax", 0)
+    code.ret()
+    code.label("other")
+    code.go_to(before)
     return code.assembled()
 
 
@@ -419,4 +446,4 @@ def ass_subscript(kind: type, before: int) -> bytes:
     return code.assembled()
 
 
-__all__ = ["ass_subscript", "return_part", "subscript"]
+__all__ = ["ass_subscript", "length", "return_part", "subscript"]

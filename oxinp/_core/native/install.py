@@ -9,18 +9,20 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from itertools import repeat
+from itertools import accumulate, repeat
 from threading import RLock
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from oxinp._config import before_change, config
+from oxinp._core.array.dispatch import functions
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
-from oxinp._core.native import elements, objects, operators, ufuncs
+from oxinp._core.native import calls, elements, objects, operators, ufuncs
 from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
@@ -76,6 +78,20 @@ class _Method(NamedTuple):
             setattr(self.kind, self.name, wanted)
 
 
+class _Call(NamedTuple):
+    """A function that Python wrote, called by machine code, and what calls it else."""
+
+    function: Any
+    address: int
+    before: int
+
+    def exchange(self, *, is_native: bool) -> None:
+        """Let one call it, unless somebody else has seen to that."""
+        present, wanted = (self.before, self.address) if is_native else (self.address, self.before)
+        if objects.vectorcall(self.function) == present:
+            objects.set_vectorcall(self.function, wanted)
+
+
 _CHANGING = free_in_children(RLock())
 _pages: list[Any] = []  # which are mapped as long as there may be calls
 
@@ -88,6 +104,7 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
         return address
 
     of_arrays: dict[str, Callable[[int], bytes]] = {
+        "length": partial(elements.length, kind),
         "subscript": partial(elements.subscript, kind),
         "ass_subscript": partial(elements.ass_subscript, kind),
         "compare": partial(operators.compare, kind, numpys=numpys("compare"), reach=reach_of(_ROWS["less"])),
@@ -157,24 +174,44 @@ def _method(kind: type, name: str, address: int) -> Any:
     return new(kind, definition)
 
 
+def _called(kind: type) -> Iterator[tuple[Any, Callable[[type, int], bytes]]]:
+    """Yield the functions that Python wrote, and what makes the code of their calls."""
+    if objects.VECTORCALL is None:
+        return
+    for function, make in (
+        *((functions.get(theirs), make) for theirs, make in calls.FUNCTIONS.items()),
+        *((getattr(kind, name), make) for name, make in calls.METHODS.items()),
+        (kind.__dict__["T"].fget, calls.transposed),
+    ):
+        if type(function) is FunctionType:
+            yield function, make
+
+
 @functools.cache
-def _made(kind: type) -> tuple[_Slot | _Method, ...]:
-    """Return the slots and methods in machine code, or none if they cannot be."""
+def _made(kind: type) -> tuple[_Slot | _Method | _Call, ...]:
+    """Return the slots, methods and calls in machine code, or none if they cannot be."""
     if not objects.ARE_KNOWN:
         return ()
-    code, places = b"", []
+    parts: list[bytes] = []
+    placed: list[tuple[Callable[..., _Slot | _Call], Any]] = []
     for (each, name), make in _makers(kind).items():
         before = objects.slot(each, name).value
-        places.append((each, name, len(code), before))
-        made = make(before)
-        code += made + bytes(-len(made) % _ALIGNMENT)
+        parts.append(make(before))
+        placed.append((partial(_Slot, each, name), before))
+    for function, make_call in _called(kind):
+        before = objects.vectorcall(function)
+        parts.append(make_call(kind, before))
+        placed.append((partial(_Call, function), before))
     method = kind.__dict__["__array_ufunc__"]
-    address = _mapped(code + ufuncs.array_ufunc(kind, method))
-    if address is None:
+    parts.append(ufuncs.array_ufunc(kind, method))
+    parts = [part + bytes(-len(part) % _ALIGNMENT) for part in parts]
+    first = _mapped(b"".join(parts))
+    if first is None:
         return ()
+    *addresses, last = accumulate(map(len, parts[:-1]), initial=first)
     return (
-        _Method(kind, "__array_ufunc__", _method(kind, "__array_ufunc__", address + len(code)), method),
-        *(_Slot(each, name, address + offset, before) for each, name, offset, before in places),
+        _Method(kind, "__array_ufunc__", _method(kind, "__array_ufunc__", last), method),
+        *(make(address, before) for (make, before), address in zip(placed, addresses, strict=True)),
     )
 
 

@@ -17,12 +17,13 @@ _WORD = ctypes.sizeof(ctypes.c_void_p)
 TYPE = _WORD  # of every object: where its type lies
 SIZE = 2 * _WORD  # of tuples, lists: how many items
 TUPLE_ITEMS = 3 * _WORD
+LIST_ITEMS = 3 * _WORD  # where their address lies
 # Of NumPy's arrays, after their data.
-ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_DTYPE = 3 * _WORD, 4 * _WORD, 5 * _WORD, 7 * _WORD
+ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_BASE, ARRAY_DTYPE = (i * _WORD for i in range(3, 8))
 
 INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
 
-_OF_TYPES = {"number": 96, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}
+_OF_TYPES = {"number": 96, "sequence": 104, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}
 _OF_NUMBERS = {
     "add": 0,
     "subtract": 8,
@@ -46,12 +47,13 @@ _OF_NUMBERS = {
     "inplace_true_divide": 256,
     "matrix_multiply": 272,
 }
+_OF_SEQUENCES = {"length": 0}
 _OF_MAPPINGS = {"subscript": 8, "ass_subscript": 16}
 
 
 def slot(kind: type, name: str) -> Any:
     """Return the place of a type's slot, as a pointer whose `value` is the C function's address."""
-    for table, offsets in (("number", _OF_NUMBERS), ("mapping", _OF_MAPPINGS)):
+    for table, offsets in (("number", _OF_NUMBERS), ("sequence", _OF_SEQUENCES), ("mapping", _OF_MAPPINGS)):
         if name in offsets:
             methods = ctypes.c_void_p.from_address(id(kind) + _OF_TYPES[table]).value
             assert methods
@@ -106,16 +108,50 @@ def _holds_as_known() -> bool:
         ("matrix_multiply", x, x.T, x @ x.T),
     ):
         is_known = is_known and np.array_equal(two(slot(np.ndarray, name).value)(left, right), expected)
-    items, item, number = [x, x], (x,), 123456
+    items, item, number, part = [x, x], (x,), 123456, x[1:]
     return is_known and (
         ctypes.c_int.from_address(id(x) + ARRAY_NDIM).value == 2
         and ctypes.c_void_p.from_address(id(x) + ARRAY_DTYPE).value == id(x.dtype)
         and ctypes.c_ssize_t.from_address(ctypes.c_void_p.from_address(id(x) + ARRAY_SHAPE).value or 0).value == 2
         and ctypes.c_ssize_t.from_address(ctypes.c_void_p.from_address(id(x) + ARRAY_STRIDES).value or 0).value == 24
+        and ctypes.c_void_p.from_address(id(part) + ARRAY_BASE).value == id(part.base)
         and ctypes.c_ssize_t.from_address(id(items) + SIZE).value == 2
+        and ctypes.c_void_p.from_address(ctypes.c_void_p.from_address(id(items) + LIST_ITEMS).value or 0).value == id(x)
         and ctypes.c_void_p.from_address(id(item) + TUPLE_ITEMS).value == id(x)
         and ctypes.c_int.from_address(id(number) + INT_DIGIT).value == number
     )
+
+
+def _place_of_vectorcall() -> int | None:
+    """Return where functions have what calls them; None where that may not be set."""
+    if not hasattr(ctypes.pythonapi, "PyFunction_SetVectorcall"):
+        return None
+
+    def function() -> None: ...
+
+    words = range(2 * _WORD, sys.getsizeof(function), _WORD)
+    before = [ctypes.c_void_p.from_address(id(function) + at).value for at in words]
+    set_vectorcall(function, 8)  # nobody calls it
+    found = [at for at in words if ctypes.c_void_p.from_address(id(function) + at).value == 8]
+    if len(found) != 1:
+        return None
+    set_vectorcall(function, before[words.index(found[0])] or 0)
+    return found[0]
+
+
+def set_vectorcall(function: Any, address: int) -> None:
+    """Let a function that Python wrote be called by other code."""
+    change = ctypes.pythonapi.PyFunction_SetVectorcall
+    change.argtypes, change.restype = (ctypes.py_object, ctypes.c_void_p), None
+    change(function, address)
+
+
+def vectorcall(function: Any) -> int:
+    """Return the address of what calls a function that Python wrote."""
+    assert VECTORCALL is not None
+    found = ctypes.c_void_p.from_address(id(function) + VECTORCALL).value
+    assert found
+    return found
 
 
 def _are_known() -> bool:
@@ -133,5 +169,7 @@ def _are_known() -> bool:
 
 ARE_KNOWN = _are_known()
 """Whether this is a Python whose objects are laid out as here."""
+VECTORCALL = _place_of_vectorcall() if ARE_KNOWN else None
+"""Where functions that Python wrote have the address of what calls them; None where that cannot be told."""
 
-__all__ = ["ARE_KNOWN", "address", "offset", "slot"]
+__all__ = ["ARE_KNOWN", "VECTORCALL", "address", "offset", "set_vectorcall", "slot", "vectorcall"]

@@ -191,6 +191,43 @@ def square(kind: type, before: int, numpys: int) -> bytes:
     return code.assembled()
 
 
+def require_small_product(function: Function, one: str, other: str) -> None:
+    """Go to the general function unless the matrix product of two arrays of NumPy's is small, as stacks of it are.
+
+    It has the elements of the first without its last axis times those of the second without its last but one, or fewer.
+    """
+    code, first, second, next_axis, is_contracted, done = (function.code, *(function.new_label() for _ in range(5)))
+    code.load_int("rcx", one, ARRAY_NDIM)
+    code.load_int("r8", other, ARRAY_NDIM)
+    for count in ("rcx", "r8"):
+        code.compare_number(count, 0)
+        code.jump("general", "e")
+    code.set("rax", 1)
+    code.load("rdx", one, ARRAY_SHAPE)
+    code.label(first)
+    code.add("rcx", -1)
+    code.jump(second, "e")
+    code.multiply("rax", "rdx", 0)
+    code.add("rdx", 8)
+    code.jump(first)
+    code.label(second)
+    code.compare_number("r8", 1)
+    code.jump(done, "e")
+    code.load("rdx", other, ARRAY_SHAPE)
+    code.label(next_axis)
+    code.compare_number("r8", 2)
+    code.jump(is_contracted, "e")
+    code.multiply("rax", "rdx", 0)
+    code.label(is_contracted)
+    code.add("rdx", 8)
+    code.add("r8", -1)
+    code.jump(next_axis, "ne")
+    code.label(done)
+    code.set("rcx", ctypes.addressof(cells))
+    code.compare_with("rcx", MOST, "rax")
+    code.jump("general", "le")
+
+
 def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     """Return the code of ``a @ b``, of vectors and matrices of ours."""
     function = Function(kind, before)
@@ -200,23 +237,7 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     function.unless_type("rbp", kind, "general")
     _load_operand(function, "rbx", "r12", None)
     _load_operand(function, "rbp", "r14", None)
-    code.load_int("rax", "r12", ARRAY_NDIM)
-    code.load_int("rdx", "r14", ARRAY_NDIM)
-    for register in ("rax", "rdx"):
-        code.compare_number(register, 2)
-        code.jump("general", "g")
-    code.compare("rax", "rdx")
-    code.jump("compute", "ne")
-    code.compare_number("rax", 2)
-    code.jump("compute", "ne")
-    code.load("rcx", "r12", ARRAY_SHAPE)
-    code.load("rax", "rcx", 0)
-    code.load("rcx", "r14", ARRAY_SHAPE)
-    code.multiply("rax", "rcx", 8)
-    code.set("rcx", ctypes.addressof(cells))
-    code.compare_with("rcx", MOST, "rax")
-    code.jump("general", "le")
-    code.label("compute")
+    require_small_product(function, "r12", "r14")
     _compute(function, numpys, "r12", "r14")
     function.end_wrap("r13")
     function.end_of_two(getattr(kind, "__matmul__"), getattr(kind, "__rmatmul__"))  # noqa: B009 - of any class
