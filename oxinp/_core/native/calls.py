@@ -285,22 +285,39 @@ def integers(kind: type, before: int, function: object) -> bytes:
 
 
 def chosen(kind: type, before: int, function: object) -> bytes:
-    """Return the code of `where` of three arrays."""
+    """Return the code of `where` of an array, and two arrays or numbers."""
     call = _Call(kind, before)
+    code = call.code
     call.begin_call(3)
-    call.code.label("3 arguments")
+    code.label("3 arguments")
     views = "r12", "r14", "r15"
     for place in range(len(views)):
-        call.load_array(place, "rbx", "r12")
-        call.code.store("rsp", _GIVEN + 8 * place, "r12")
+        is_number, is_loaded = f"number {place}", call.new_label()
+        code.load("rbx", "rbp", 8 * place)
+        call.unless_type("rbx", kind, is_number if place else "general")
+        call.load_seen("r12", "rbx", storage="r13")
+        call.require_small("rbx", "r12")
+        code.jump(is_loaded)
+        if place:
+            code.label(is_number)
+            code.move("r12", "rbx")
+            code.load("rax", "r12", TYPE)
+            call.if_one_of("rax", (float, int, np.float64), is_loaded)
+            code.jump("general")
+        code.label(is_loaded)
+        code.store("rsp", _GIVEN + 8 * place, "r12")
     for place, each in enumerate(views):
-        call.code.load(each, "rsp", _GIVEN + 8 * place)
+        code.load(each, "rsp", _GIVEN + 8 * place)
     for one, other in combinations(views, 2):
+        are_alone = call.new_label()
+        for each in (one, other):
+            call.unless_type(each, np.ndarray, are_alone)
         call.require_small_together(one, other)
+        code.label(are_alone)
     call.unless_reported()
     call.call_numpys(function, *views, result="r13")
     call.return_new("r13", "r12")
-    return call.code.assembled()
+    return code.assembled()
 
 
 def joined(kind: type, before: int, function: object) -> bytes:

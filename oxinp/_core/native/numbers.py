@@ -9,7 +9,7 @@ from oxinp._core.native import objects
 from oxinp._core.native.function import FLOAT64, Function
 from oxinp._core.native.objects import ARRAY_DTYPE, SIZE, TYPE
 
-NUMBERS = (np.float64, np.int64, np.float32, np.int32, np.complex128)
+NUMBERS = (np.float64, np.int64, np.float32, np.int32, np.complex128, np.int8, np.uint8, np.bool_)
 """Types of numbers that stand next to arrays as they are."""
 
 
