@@ -63,6 +63,7 @@ def _return_part(function: Function) -> None:
     code.label("size")
     code.compare_number_with("rsp", 8, 0)  # what has new axes may broadcast
     code.jump("many", "ne")
+    function.unless_whole("r14", "many")
     function.unless_few("rbx", "unknown")
     code.jump("few")
     code.label("unknown")
