@@ -257,11 +257,19 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     record.convert = convert
     record.scalars = scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked
-    # A loop over new sizes meets none again. `Recent.has_met`, spelled out:
+    # A loop over new sizes meets none again, nor one over more than are kept the same graphs. `Recent.has_met`, spelled
+    # out:
+    are_lasting = first.met >= MEETINGS <= last.met
+    if not are_lasting:
+        first.met += 1
+        if last is not first:
+            last.met += 1
     mark, marks = hash((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)), table.marks
     count = marks.get(mark, 0)
     if count >= MEETINGS:
-        remember(table, key, record)
+        if are_lasting:
+            remember(table, key, record)
+            record.graph.met = MEETINGS  # which comes again, being kept
     elif count or len(marks) < table.room:
         marks[mark] = count + 1
     else:

@@ -205,8 +205,8 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     kinds: tuple[Any, ...] = ()
     shapes: tuple[Any, ...] = ()
     size = 0
-    for entry in results:
-        bound = entry.call.bound
+    operations = [entry.call.bound for entry in results]
+    for entry, bound in zip(results, operations, strict=True):
         kind, shape = bound.alike()
         kinds += (bound.op, kind)
         shapes += (shape,)
@@ -216,9 +216,11 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     sizes = structure, graph.shape, shapes, size
     if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
         remember(_STRUCTURES, structure, True)
-        _PROGRAMS.marks[hash(sizes)] = MEETINGS  # the attempt may be repeated
+        _PROGRAMS.marks[hash(sizes)] = graph.met = MEETINGS  # the attempt may be repeated
+        for bound in operations:
+            bound.met = MEETINGS
         return False
-    if _PROGRAMS.has_met(sizes):
+    if _PROGRAMS.has_met(sizes, graph, *operations):
         return False
     _left[:] = map(ref, results)
     return True

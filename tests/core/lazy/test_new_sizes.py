@@ -9,9 +9,10 @@ import oxinp
 from oxinp._api import linear_algebra
 from oxinp._core.lazy import chains, executor, expr
 from oxinp._core.lazy.expr import Graph
+from oxinp._core.memory import layout as memory_layout
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS, Recent
-from oxinp._core.ops import vector_product
+from oxinp._core.ops import matmul, vector_product
 from oxinp._kernels.gemm import select
 from oxinp._kernels.reduce.plan import Reduction
 from tests.comparator import assert_same
@@ -334,6 +335,43 @@ def test_a_table_has_met_what_it_was_asked_of():
     assert [table.has_met(key) for key in "ab"] == [True, True]
     assert [table.has_met(key) for key in "cab"] == [False, False, False]  # it forgets, and keeps nothing
     assert not table
+
+
+def test_a_table_has_met_what_is_found_by_objects_that_come_again():
+    table, kept = Recent(9), Layout.at(numpy.dtype(float), (5, 2), (80, 8), 0)
+    for _ in range(MEETINGS):
+        assert not table.has_met("a", kept)
+    assert table.has_met("a", kept)
+    others = [Layout.at(numpy.dtype(float), (5, 2), (80, 8), 16 * i) for i in range(1, 4)]
+    assert [table.has_met("a", kept, other) for other in others] == [False] * 3
+    assert [other.met for other in others] == [1] * 3
+
+
+def test_what_a_table_has_aged_with_has_to_be_met_again():
+    table = Recent(9)
+    for _ in range(MEETINGS + 1):
+        met = table.has_met("a")
+    assert met
+    table.age()
+    assert not table.has_met("a")
+
+
+@pytest.mark.usefixtures("on_device")
+def test_a_loop_over_more_parts_than_are_kept_enters_no_products(monkeypatch):
+    monkeypatch.setattr(memory_layout, "MAX_PARTS", memory_layout.MAX_NESTED_PARTS)
+    Q, v = oxinp.asarray(numpy.ones((20, 80))), oxinp.asarray(numpy.ones(80))
+
+    def turn():
+        for k in range(10, len(v)):
+            part, other = Q[:, :k], v[:k]
+            for _ in range(2):
+                oxinp.evaluate(part @ other)
+
+    for _ in range(3):
+        turn()
+    entered = len(matmul._PRODUCTS)
+    turn()
+    assert len(matmul._PRODUCTS) == entered
 
 
 def test_a_leaf_is_one_graph():
