@@ -7,7 +7,7 @@ import pytest
 
 import oxinp
 from oxinp._api import linear_algebra
-from oxinp._core.lazy import chains, executor, expr
+from oxinp._core.lazy import chains, combining, executor, expr, record
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory import layout as memory_layout
 from oxinp._core.memory.layout import Layout
@@ -27,6 +27,16 @@ def chain(np, x, y, k):
 
 def same_operand(np, x, y, k):
     return x[:k] * x[:k] - y[3 : k + 3] / 2
+
+
+def same_chain(np, x, y, k):
+    d = x[:k] - y[:k]
+    return (d * d - 2.0) * (d * d + x[:k] + (d - x[:k]) * (d + y[:k]))
+
+
+def same_part(np, x, y, k):
+    d = y[1 : k + 1] - y[k]
+    return d * d * y[k]
 
 
 def backwards(np, x, y, k):
@@ -161,7 +171,18 @@ def mirrored(np, x, y, k):
     return z
 
 
-CHAINS = [chain, same_operand, backwards, in_steps, update, update_overlapping, update_apart, stencil]
+CHAINS = [
+    chain,
+    same_operand,
+    same_chain,
+    same_part,
+    backwards,
+    in_steps,
+    update,
+    update_overlapping,
+    update_apart,
+    stencil,
+]
 REDUCED = [total, largest, dot, dot_backwards, dot_into, dot_and_update, normalised]
 ALONG_AXES = [
     row_by_matrix,
@@ -204,6 +225,18 @@ def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
     counts = {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(340, 380)}
     assert not made
     assert len(counts) == 1
+
+
+@pytest.mark.parametrize("body", [chain, same_operand, same_chain, same_part], ids=lambda body: body.__name__)
+def test_chains_of_new_sizes_are_not_combined(body, data, monkeypatch):
+    ours, _ = data
+    for k in range(300, 302):
+        oxinp.evaluate(body(oxinp, *ours, k))
+    asked = []
+    monkeypatch.setattr(record, "combine", lambda *args: asked.append(args) or combining.combine(*args))
+    for k in range(340, 343):
+        oxinp.evaluate(body(oxinp, *ours, k))
+    assert not asked
 
 
 @pytest.mark.parametrize("body", [matrix_by_vector, vector_by_matrix], ids=lambda body: body.__name__)
