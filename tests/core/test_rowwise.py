@@ -7,6 +7,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import row_programs, rowwise
+from oxinp._core.memory import layout
 from oxinp._core.memory.recent import MEETINGS
 from tests.comparator import assert_same
 
@@ -320,6 +321,18 @@ def test_new_sizes_have_a_program_when_they_have_been_met_often(monkeypatch, lau
         taken.append(launches(lambda x=x: results.append(body(np, x)) or results[-1]))
         assert_same(results[-1], body(numpy, drawn((20, length))))
     assert taken == [1, *(3,) * MEETINGS, 1, 1, 3]
+
+
+def test_products_of_new_sizes_have_no_program_whatever_is_made_of_them(monkeypatch):
+    monkeypatch.setattr(rowwise, "is_patient", True)
+    merged = []
+    monkeypatch.setattr(rowwise, "merged", lambda *args: merged.append(args) or row_programs.merged(*args))
+    Q, x = np.asarray(drawn((20, 80))), np.asarray(drawn((80,)))
+    for k in range(10, 80):
+        v = x[:20].copy()
+        v -= Q[:, :k] @ x[:k]
+        float(np.linalg.norm(v))  # of one size
+    assert len(merged) == 1
 
 
 def test_explained():

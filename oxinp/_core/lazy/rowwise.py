@@ -197,6 +197,17 @@ _left: list[ref[Pending]] = []
 """The results that reductions of sizes not met often wait for: the attempt to run them may be repeated."""
 
 
+def _operations_of(results: list[Any]) -> list[BoundOp]:
+    """Return what gives some results of reductions, and those that it is applied to."""
+    operations: list[BoundOp] = []
+    for entry in results:
+        operations.append(entry.call.bound)
+        inner = [other for other in entry.call.leaves if _is_reduction(other)]
+        if inner:
+            operations += _operations_of(inner)
+    return operations
+
+
 def _is_once(graph: Graph, results: list[Any]) -> bool:
     """Whether a chain's sizes have not been met often, of a structure that has, `results` of reductions among them."""
     for reference in _left:
@@ -205,13 +216,14 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     kinds: tuple[Any, ...] = ()
     shapes: tuple[Any, ...] = ()
     size = 0
-    operations = [entry.call.bound for entry in results]
-    for entry, bound in zip(results, operations, strict=True):
+    for entry in results:
+        bound = entry.call.bound
         kind, shape = bound.alike()
         kinds += (bound.op, kind)
         shapes += (shape,)
         if bound.op is ELEMENTWISE_CALL:
             size = max(size, _reduced_size(entry.call.leaves))
+    operations = _operations_of(results)
     structure = graph.structure, kinds
     sizes = structure, graph.shape, shapes, size
     if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
