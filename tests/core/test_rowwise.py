@@ -322,6 +322,18 @@ def test_new_sizes_have_a_program_when_they_have_been_met_often(monkeypatch, lau
     assert taken == [1, *(3,) * MEETINGS, 1, 1, 3]
 
 
+def test_products_of_new_sizes_have_no_program_whatever_is_made_of_them(monkeypatch):
+    monkeypatch.setattr(rowwise, "is_patient", True)
+    merged = []
+    monkeypatch.setattr(rowwise, "merged", lambda *args: merged.append(args) or row_programs.merged(*args))
+    Q, x = np.asarray(drawn((20, 80))), np.asarray(drawn((80,)))
+    for k in range(10, 80):
+        v = x[:20].copy()
+        v -= Q[:, :k] @ x[:k]
+        float(np.linalg.norm(v))  # of one size
+    assert len(merged) == 1
+
+
 def test_explained():
     x = np.asarray(drawn((20, 64)))
     with np.explain() as report:

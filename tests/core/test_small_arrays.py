@@ -227,6 +227,8 @@ COLUMNS = {
     "made": lambda x: np.array(x.reshape(-1, 1)),
     "zeros": lambda x: np.zeros((x.size, 1)),
     "by None": lambda x: np.array(x)[:, None],
+    "a slice": lambda x: np.array(numpy.tile(x[:, None], (1, 3)))[:, 1:2],
+    "a slice of few": lambda x: np.array(x.reshape(1, -1))[:1].T,
     "reshaped": lambda x: np.array(x).reshape(-1, 1),
     "kept": lambda x: np.array(numpy.tile(x, (2, 1))).sum(axis=0, keepdims=True).T,
     "of numbers": lambda x: np.array(x.reshape(-1, 1)) * 2.0,

@@ -27,7 +27,7 @@ def make():
             if storage.host is None or storage.has_objects:  # which may be arrays
                 return general_getitem(self, key)
             host, seen = host_and_view(self)
-        has_new = False  # axes of length 1, or may have
+        has_new = False  # axes, or may have
         kind = type(key)
         if kind is tuple:
             unless basic(key): return gather(self, seen, key); unless usual: has_new = True
@@ -59,13 +59,14 @@ def make():
             return found
         if storage is None:
             storage = stored(self)
+        broadcasts = has_new or (found.ndim > 1 and 1 in found.shape)
         if self._known is FEW:  # and of no user's class
-            return part(found) of self at key, known None if has_new else FEW
+            return part(found) of self at key, known None if broadcasts else FEW
         if balance.limit and is_weighed():
             balance.viewed(found.nbytes, host.nbytes)
         if type(self) is not ndarray:
             return host_part(self, host, found)
-        return part(found) of self at key, known None if has_new or found.size >= SMALL else FEW
+        return part(found) of self at key, known None if broadcasts or found.size >= SMALL else FEW
     return __getitem__
 """
 _WRITE = """

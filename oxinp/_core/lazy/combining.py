@@ -163,7 +163,7 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     table: Recent,
     key: Any,
     graphs: tuple[Graph, ...],
-    place: int | None = None,
+    place: int | tuple[int, ...] | None = None,
     target: Layout | None = None,
 ) -> Record | None:
     """Find what `operation` comes to on one or two graphs that are new, whose structures it has met; enter it.
@@ -177,21 +177,23 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         As for `combine`.
     table, key
         Where the record is kept.
-    place : int, optional
-        Which leaf of the first graph is the only one of the second.
+    place : int or tuple of int, optional
+        Which leaf of the first graph is the only one of the second, or which are those of the second.
     """
     record: Record | None = table.recall(key) if table.old else None
     if record is not None:
         return record
     first, last = graphs[0], graphs[-1]
-    if place is not None and first.leaves[place] is not last.leaves[0]:
+    if type(place) is int and first.leaves[place] is not last.leaves[0]:
         return None
     wanted = None if target is None else target.dtype
     structures = (first.structure, last.structure) if len(graphs) == 2 else tuple([g.structure for g in graphs])
     met = structures, place, wanted
     join: Join | None = operation.alike.get(met)
     if join is None:
-        positions = None if place is None else (tuple(range(len(first.leaves))), (place,))
+        positions: Any = None
+        if place is not None:
+            positions = tuple(range(len(first.leaves))), (place,) if type(place) is int else place
         join = operation.joins.get((structures, positions, wanted))
         if join is None or join.structure is None or join.reason:
             return None
@@ -257,11 +259,19 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     record.convert = convert
     record.scalars = scalars
     record.is_checked = target is not None and (structures, wanted) in operation.checked
-    # A loop over new sizes meets none again. `Recent.has_met`, spelled out:
+    # A loop over new sizes meets none again, nor one over more than are kept the same graphs. `Recent.has_met`, spelled
+    # out:
+    are_lasting = first.met >= MEETINGS <= last.met
+    if not are_lasting:
+        first.met += 1
+        if last is not first:
+            last.met += 1
     mark, marks = hash((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)), table.marks
     count = marks.get(mark, 0)
     if count >= MEETINGS:
-        remember(table, key, record)
+        if are_lasting:
+            remember(table, key, record)
+            record.graph.met = MEETINGS  # which comes again, being kept
     elif count or len(marks) < table.room:
         marks[mark] = count + 1
     else:

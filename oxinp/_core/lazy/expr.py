@@ -147,6 +147,8 @@ class Graph:
         Of the result: dense and at offset 0, but for a leaf graph, where it is the leaf's own.
     leaves : tuple of Layout or numpy.dtype
         Array leaves by the form of their layout, each broadcast to the graph's shape; scalar leaves by dtype.
+    met : int
+        See `Recent.has_met`.
     nodes : tuple of Node
         The structure's; empty for a leaf graph.
     result : int
@@ -164,6 +166,7 @@ class Graph:
         "is_scalar",
         "layout",
         "leaves",
+        "met",
         "nodes",
         "program",
         "programs",
@@ -185,6 +188,7 @@ class Graph:
         self.views: dict[Layout, Any] | None = None
         self.is_scalar = False
         self.is_copy = False
+        self.met = 0
 
     @staticmethod
     def of(layout: Layout, leaves: tuple[Any, ...], nodes: tuple[Node, ...], result: int) -> Graph:
@@ -213,6 +217,7 @@ def graph_of(structure: Any, layout: Layout, leaves: tuple[Any, ...]) -> Graph:
     graph.views = None
     graph.is_scalar = False
     graph.is_copy = False
+    graph.met = 0
     return graph
 
 
@@ -372,6 +377,7 @@ def leaf(layout: Layout) -> Graph:
         graph.shape = layout.shape
         graph.program = graph.programs = graph.views = None
         graph.is_scalar = graph.is_copy = False
+        graph.met = 0
     return graph
 
 

@@ -161,9 +161,11 @@ class BoundOp:
     ----------
     extra : float
         Microseconds that it took more than `Op.price` when it ran for the first time, for `balance`.
+    met : int
+        See `Recent.has_met`.
     """
 
-    __slots__ = ("executables", "extra", "fused", "graphs", "has_run", "layouts", "op", "parameters", "planned")
+    __slots__ = ("executables", "extra", "fused", "graphs", "has_run", "layouts", "met", "op", "parameters", "planned")
 
     def __init__(self, op: Op, graphs: tuple[Graph, ...], layouts: tuple[Layout, ...], parameters: Any = ()) -> None:
         self.op = op
@@ -171,6 +173,7 @@ class BoundOp:
         self.layouts = layouts
         self.parameters = parameters
         self.has_run = False
+        self.met = 0
         self.extra = FIRST
         self.planned: tuple[Any, int, Plan] | None = None
         self.executables: dict[Any, Executable] | None = None

@@ -176,9 +176,18 @@ def _compute_what_spreads(operands: tuple[Handle, Handle], graphs: tuple[Graph, 
 
 
 def _joined(operation: Operation, u: Value, v: Value) -> Value | None:
-    """Record `operation` on two chains with leaves in common, where that has been done before; else None."""
+    """Record `operation` on two chains with leaves in common, where that has been done before; else None.
+
+    Where the second has no others, as in the square of a chain, it is done for new sizes by arithmetic.
+    """
     positions, leaves, mask = join_leaves([u, v])
-    record = None if mask & SHARED else operation.records.get((u[0], v[0], positions, None))
+    if mask & SHARED:
+        return None
+    first, second = u[0], v[0]
+    key = first, second, positions, None
+    record = operation.records.get(key)
+    if record is None and positions is not None and len(leaves) == len(u[1]) and first.shape == second.shape:
+        record = renew(operation, operation.records, key, (first, second), positions[1])
     return None if record is None or record.graph is None else (record.graph, leaves, mask)
 
 

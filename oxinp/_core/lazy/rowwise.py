@@ -197,6 +197,17 @@ _left: list[ref[Pending]] = []
 """The results that reductions of sizes not met often wait for: the attempt to run them may be repeated."""
 
 
+def _operations_of(results: list[Any]) -> list[BoundOp]:
+    """Return what gives some results of reductions, and those that it is applied to."""
+    operations: list[BoundOp] = []
+    for entry in results:
+        operations.append(entry.call.bound)
+        inner = [other for other in entry.call.leaves if _is_reduction(other)]
+        if inner:
+            operations += _operations_of(inner)
+    return operations
+
+
 def _is_once(graph: Graph, results: list[Any]) -> bool:
     """Whether a chain's sizes have not been met often, of a structure that has, `results` of reductions among them."""
     for reference in _left:
@@ -212,13 +223,16 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
         shapes += (shape,)
         if bound.op is ELEMENTWISE_CALL:
             size = max(size, _reduced_size(entry.call.leaves))
+    operations = _operations_of(results)
     structure = graph.structure, kinds
     sizes = structure, graph.shape, shapes, size
     if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
         remember(_STRUCTURES, structure, True)
-        _PROGRAMS.marks[hash(sizes)] = MEETINGS  # the attempt may be repeated
+        _PROGRAMS.marks[hash(sizes)] = graph.met = MEETINGS  # the attempt may be repeated
+        for bound in operations:
+            bound.met = MEETINGS
         return False
-    if _PROGRAMS.has_met(sizes):
+    if _PROGRAMS.has_met(sizes, graph, *operations):
         return False
     _left[:] = map(ref, results)
     return True

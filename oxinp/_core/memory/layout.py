@@ -42,6 +42,7 @@ class Layout:
         "graph",
         "is_aligned",
         "is_contiguous",
+        "met",
         "nbytes",
         "ndim",
         "offset",
@@ -62,6 +63,7 @@ class Layout:
     is_aligned: bool  # every element lies at a multiple of its size: a misaligned load would kill the context
     is_contiguous: bool
     alignment: int  # largest power of two, at most 256, that divides the offset: Buffers are 256-byte aligned
+    met: int  # see `Recent.has_met`
     graph: Any  # the leaf Graph of this layout, made by `expr.leaf` on first use
     parts: dict[Any, tuple[Layout, bool]] | None  # what basic indices select, see `ops.index.locate`, and views
     read: Any  # the leaf Graph of its form, made by `chains.read` on first use
@@ -407,6 +409,7 @@ def make_layout(dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int
         layout.is_aligned = itemsize <= 1 or not math.gcd(offset, *strides) % itemsize
     layout.size = size
     layout.nbytes = size * itemsize
+    layout.met = 0
     layout.graph = layout.parts = layout.read = None
     layout._dense = layout._extent = layout._form = layout._ghost = layout._injective = None
     return layout
@@ -428,6 +431,7 @@ def dense_layout(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
     layout.is_contiguous = layout.is_aligned = layout._injective = True
     layout.size = size = m * n
     layout.nbytes = size * itemsize
+    layout.met = 0
     layout.graph = layout.parts = layout.read = layout._extent = layout._ghost = None
     layout._dense = layout._form = layout
     return layout
@@ -455,6 +459,7 @@ def _at_offset(layout: Layout, offset: int) -> Layout:
         found.is_contiguous = layout.is_contiguous
         found.alignment = layout.alignment
         found._extent, found._injective = layout._extent, layout._injective
+        found.met = 0
         found.graph = found.parts = found.read = found._dense = found._form = found._ghost = None
     return found
 
@@ -479,6 +484,7 @@ def line_layout(dtype: np.dtype[Any], size: int, step: int, offset: int) -> Layo
     else:
         layout.alignment = 256
         layout._dense = layout if step == itemsize and size else None
+    layout.met = 0
     layout.graph = layout.parts = layout.read = None
     layout._extent = layout._form = layout._ghost = layout._injective = None
     return layout

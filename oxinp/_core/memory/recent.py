@@ -42,22 +42,41 @@ class Recent(dict[Any, Any]):
             self.age()
         self[key] = value
 
-    def has_met(self, key: Hashable, times: int = MEETINGS) -> bool:
+    def has_met(self, key: Hashable, *objects: Any) -> bool:
         """Whether this was asked of a key some times before: what loops over ever new sizes make is not worth an entry.
 
         It is remembered by its hash, for an entry is of objects that the garbage collector has to look at. So it has to
-        be made of what sizes are, not of objects that are made for them and hashed by where they lie.
+        be made of what sizes are, not of objects that are made for them and hashed by where they lie. An entry that is
+        found by such objects is not worth it, either, before these have come as often: where a loop makes more of them
+        than are kept for its next turn, others of the same sizes come then.
+
+        Parameters
+        ----------
+        key : hashable
+        *objects : Layout, Graph or BoundOp
+            What the entry would be found by; they count in `met` how often this was asked of them. What is entered
+            comes as often as the entry is found: who enters it sets its `met`.
         """
+        are_lasting = True
+        for each in objects:
+            if each.met < MEETINGS:
+                each.met += 1
+                are_lasting = False
         mark = hash(key)
         count = self.marks.get(mark, 0)
-        if count >= times:
-            return True
+        if count >= MEETINGS:
+            return are_lasting
         if not count and len(self.marks) >= self.room:
             self.marks.clear()
         self.marks[mark] = count + 1
         return False
 
     def age(self) -> None:
-        """Forget the older generation, and let the newer one be it."""
+        """Forget the older generation, and let the newer one be it.
+
+        What has been met has to be met again before the next entry of it: a loop over more than there is room for would
+        enter all of it each time and find nothing.
+        """
         self.old = dict(self)
         self.clear()
+        self.marks.clear()

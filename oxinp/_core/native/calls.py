@@ -429,7 +429,7 @@ def _begin_view(call: _Call) -> None:
     call.require_writable("rbx")
 
 
-def _end_view(call: _Call, *, may_broadcast: bool) -> None:
+def _end_view(call: _Call) -> None:
     """Return ours of NumPy's array in `r14`, if it is a view."""
     code, is_view = call.code, call.new_label()
     call.unless_type("r14", np.ndarray, "no view")
@@ -442,8 +442,6 @@ def _end_view(call: _Call, *, may_broadcast: bool) -> None:
     code.compare_with("rcx", ARRAY_BASE, "rax")
     code.jump("no view", "ne")
     code.label(is_view)
-    code.set("rax", may_broadcast)
-    code.store("rsp", _MARK, "rax")
     code.set("rbp", id(NOWHERE))
     return_part(call)
     code.label("no view")
@@ -463,7 +461,7 @@ def view(kind: type, before: int, function: object) -> bytes:
     call.code.label("1 arguments")
     _begin_view(call)
     call.call_numpys(function, "r12", result="r14")
-    _end_view(call, may_broadcast=False)
+    _end_view(call)
     return call.code.assembled()
 
 
@@ -483,7 +481,7 @@ def transposed(kind: type, before: int) -> bytes:
     code.jump(is_made, "ne")
     call.return_error()
     code.label(is_made)
-    _end_view(call, may_broadcast=False)
+    _end_view(call)
     return code.assembled()
 
 
@@ -518,7 +516,7 @@ def reshaped(kind: type, before: int) -> bytes:
     code.call(objects.address("PyErr_Clear"))
     code.jump("general")  # where it is raised again
     code.label(is_made)
-    _end_view(call, may_broadcast=True)
+    _end_view(call)
     return code.assembled()
 
 

@@ -92,10 +92,7 @@ def _return_chosen(function: Function, numpys: int) -> None:
 
 
 def return_part(function: Function) -> None:
-    """Return ours of NumPy's view of a part, in `r14`, of the array whose storage is in `r13`; `rbp` is the key.
-
-    ``[rsp + 8]`` says whether the part may broadcast.
-    """
+    """Return ours of NumPy's view of a part, in `r14`, of the array whose storage is in `r13`; `rbp` is the key."""
     code = function.code
     function.make_handle("r14", "r12")
     function.put("r12", HELD, "r13")
@@ -112,8 +109,7 @@ def return_part(function: Function) -> None:
     function.put("r12", VIEW, "r13")
     function.put("r12", AT, id(NOWHERE))
     code.label("size")
-    code.compare_number_with("rsp", 8, 0)
-    code.jump("many", "ne")
+    function.unless_whole("r14", "many")
     function.unless_few("rbx", "unknown")
     code.jump("few")
     code.label("unknown")
@@ -155,18 +151,11 @@ def subscript(kind: type, before: int) -> bytes:
     function.unless_type("rbp", kind, "basic")
     code.jump("advanced")
     code.label("basic")
-    function.classify_key("rbp", "r12", element="element", view="without new axes", new="with new axes")
+    function.classify_key("rbp", "r12", element="element", view="view", new="view")
     code.label("element")
     function.call_keeping(numpys, "r12", "rbp", result="r14")
     code.move("rax", "r14")
     code.jump("return")
-    code.label("without new axes")
-    code.set("rax", 0)
-    code.store("rsp", 8, "rax")
-    code.jump("view")
-    code.label("with new axes")  # what has them may broadcast
-    code.set("rax", 1)
-    code.store("rsp", 8, "rax")
     code.label("view")
     function.provide_storage("rbx", "r12", "r13")
     function.unless_few("rbx", "large")

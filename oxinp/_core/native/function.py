@@ -88,22 +88,10 @@ class Function(Frame):
         elements than either only where one of them is such a matrix.
         """
         code, done, unmarked = self.code, self.new_label(), self.new_label()
-        again, counted = self.new_label(), self.new_label()
         self.unless_few(handle, unmarked)
         code.jump(done)
         code.label(unmarked)
-        code.load_int("rcx", seen, ARRAY_NDIM)
-        code.load("rdx", seen, ARRAY_SHAPE)
-        code.compare_number("rcx", 2)
-        code.jump(counted, "l")
-        code.label(again)
-        code.compare_number_with("rdx", 0, 1)
-        code.jump(label, "e")
-        code.add("rdx", 8)
-        code.add("rcx", -1)
-        code.compare_number("rcx", 0)
-        code.jump(again, "g")
-        code.label(counted)
+        self.unless_whole(seen, label)
         self.unless_smaller(seen, label)
         code.set("rcx", NONE)
         code.compare_with(handle, KNOWN, "rcx")
@@ -113,6 +101,22 @@ class Function(Frame):
         self.keep("r15")
         code.set("r15", NONE)
         self.drop("r15")
+        code.label(done)
+
+    def unless_whole(self, array: str, label: str) -> None:
+        """Go to a label where an array of NumPy's of two dimensions or more broadcasts, with an axis of length 1."""
+        code, again, done = self.code, self.new_label(), self.new_label()
+        code.load_int("rcx", array, ARRAY_NDIM)
+        code.load("rdx", array, ARRAY_SHAPE)
+        code.compare_number("rcx", 2)
+        code.jump(done, "l")
+        code.label(again)
+        code.compare_number_with("rdx", 0, 1)
+        code.jump(label, "e")
+        code.add("rdx", 8)
+        code.add("rcx", -1)
+        code.compare_number("rcx", 0)
+        code.jump(again, "g")
         code.label(done)
 
     def require_small(self, handle: str, seen: str) -> None:

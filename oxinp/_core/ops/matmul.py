@@ -16,6 +16,7 @@ from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle, expression
+from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import MAX_WORK, keyed
 from oxinp._core.lazy.record import paired
 from oxinp._core.lazy.results import wrap_result
@@ -24,6 +25,7 @@ from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, MULTIPLIED_BITS
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 from oxinp._core.ops import creation, vector_product
 from oxinp._core.ops.product import Product, resized_product
@@ -133,8 +135,10 @@ def product_of(
     )
     if product is None or product.version != config.version:
         product = _found(left, right, dtype)
-        if _PRODUCTS.has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, dtype)):
+        if _PRODUCTS.has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, dtype), left, right):
             remember(_PRODUCTS, key, product)
+            if isinstance(product, BoundOp):
+                product.met = MEETINGS
     return product
 
 

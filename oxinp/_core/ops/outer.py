@@ -14,6 +14,7 @@ from oxinp._core.lazy.handle import device_value
 from oxinp._core.lazy.placement import is_recorded_on_host, may_be_host
 from oxinp._core.lazy.results import wrap_pending
 from oxinp._core.memory.layout import Layout, dense_layout, make_layout
+from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
@@ -73,8 +74,9 @@ def outer(a: Handle, b: Handle) -> Any:
             make_layout(dtype, (m, n), (0, right.strides[0]), right.alignment % 256),
         )
         graph = graph_of(structure, dense_layout(dtype, (m, n)), leaves)
-        if _GRAPHS.has_met((m, n, left.strides, right.strides)):
+        if _GRAPHS.has_met((m, n, left.strides, right.strides), left, right):
             remember(_GRAPHS, (left, right), graph)
+            graph.met = MEETINGS
     return wrap_pending((graph, (entry, other), mask))
 
 

@@ -21,6 +21,7 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 from oxinp._core.reduction import planning
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
@@ -75,6 +76,7 @@ class _Summed(BoundOp):
         self.op = _ALONE  # as `BoundOp` has it, but for what `_whole` finds
         self.layouts = (layout,)
         self.has_run = False
+        self.met = 0
         self.extra = FIRST
         self.planned = self.executables = self.fused = None
         self.left, self.right, self.cost = left, right, cost
@@ -244,6 +246,7 @@ class InnerProduct(_Summed):
         self.op = _SUM if left.strides[0] >= 0 <= right.strides[0] else _ALONE
         self.layouts = (Layout.of(left.dtype, ()),)
         self.has_run = False
+        self.met = 0
         self.extra = FIRST
         self.planned = self.executables = self.fused = self._summed = None
         self.left, self.right, self.cost = left, right, left.nbytes
@@ -348,7 +351,8 @@ def inner(a: Handle, b: Handle) -> Any:
     product = _INNER_PRODUCTS.get(key) or (_INNER_PRODUCTS.recall(key) if _INNER_PRODUCTS.old else None)
     if product is None:
         product = InnerProduct(left, right)
-        if _INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, dtype)):
+        if _INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, dtype), left, right):
             remember(_INNER_PRODUCTS, key, product)
+            product.met = MEETINGS
     (value,) = schedule.defer(product, (u[0], v[0]), u[1] | v[1])
     return wrap_result(value)

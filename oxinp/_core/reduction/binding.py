@@ -11,6 +11,7 @@ from oxinp._core.lazy.expr import MAX_NDIM, Graph, Node, Structure, Unsupported,
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64
 from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.reduction import planning
 from oxinp._core.reduction.planning import Reduced
 from oxinp._core.reduction.table import ReductionRow, with_initial
@@ -67,8 +68,9 @@ def bind(wanted: Wanted) -> BoundOp:
     bound: BoundOp | None = _BOUND.get(wanted) or (_BOUND.recall(wanted) if _BOUND.old else None)
     if bound is None:
         bound = _bind(wanted)
-        if _BOUND.has_met((wanted.row, wanted.chain.structure, wanted.chain.shape, wanted.axes)):
+        if _BOUND.has_met((wanted.row, wanted.chain.structure, wanted.chain.shape, wanted.axes), wanted.chain):
             remember(_BOUND, wanted, bound)
+            bound.met = MEETINGS
     return bound
 
 

@@ -28,6 +28,7 @@ from oxinp._core.lazy.stores import check_writeable, store_result, target_of
 from oxinp._core.lazy.views import view
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, is_dtype_class, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Value
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind
 from oxinp._core.reduction.planning import Reduced
@@ -210,8 +211,9 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None)
         op, structure, accumulated, parameters, result = known
         whole = source.dense if source.dtype is accumulated else Layout.of(accumulated, source.shape)
         bound = BoundOp(op, (graph_of(structure, whole, graph.leaves),), (result,), parameters)
-        if _WHOLES.has_met((row, graph.structure, source.shape)):
+        if _WHOLES.has_met((row, graph.structure, source.shape), graph):
             remember(_WHOLES, key, bound)
+            bound.met = MEETINGS
     return wrap_result(_deferred(bound, leaves, mask))
 
 

@@ -7,11 +7,12 @@ import pytest
 
 import oxinp
 from oxinp._api import linear_algebra
-from oxinp._core.lazy import chains, executor, expr
+from oxinp._core.lazy import chains, combining, executor, expr, record
 from oxinp._core.lazy.expr import Graph
+from oxinp._core.memory import layout as memory_layout
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS, Recent
-from oxinp._core.ops import vector_product
+from oxinp._core.ops import matmul, vector_product
 from oxinp._kernels.gemm import select
 from oxinp._kernels.reduce.plan import Reduction
 from tests.comparator import assert_same
@@ -26,6 +27,16 @@ def chain(np, x, y, k):
 
 def same_operand(np, x, y, k):
     return x[:k] * x[:k] - y[3 : k + 3] / 2
+
+
+def same_chain(np, x, y, k):
+    d = x[:k] - y[:k]
+    return (d * d - 2.0) * (d * d + x[:k] + (d - x[:k]) * (d + y[:k]))
+
+
+def same_part(np, x, y, k):
+    d = y[1 : k + 1] - y[k]
+    return d * d * y[k]
 
 
 def backwards(np, x, y, k):
@@ -160,7 +171,18 @@ def mirrored(np, x, y, k):
     return z
 
 
-CHAINS = [chain, same_operand, backwards, in_steps, update, update_overlapping, update_apart, stencil]
+CHAINS = [
+    chain,
+    same_operand,
+    same_chain,
+    same_part,
+    backwards,
+    in_steps,
+    update,
+    update_overlapping,
+    update_apart,
+    stencil,
+]
 REDUCED = [total, largest, dot, dot_backwards, dot_into, dot_and_update, normalised]
 ALONG_AXES = [
     row_by_matrix,
@@ -203,6 +225,18 @@ def test_new_sizes_are_not_compiled(body, data, monkeypatch, launches):
     counts = {launches(lambda k=k: body(oxinp, *ours, k)) for k in range(340, 380)}
     assert not made
     assert len(counts) == 1
+
+
+@pytest.mark.parametrize("body", [chain, same_operand, same_chain, same_part], ids=lambda body: body.__name__)
+def test_chains_of_new_sizes_are_not_combined(body, data, monkeypatch):
+    ours, _ = data
+    for k in range(300, 302):
+        oxinp.evaluate(body(oxinp, *ours, k))
+    asked = []
+    monkeypatch.setattr(record, "combine", lambda *args: asked.append(args) or combining.combine(*args))
+    for k in range(340, 343):
+        oxinp.evaluate(body(oxinp, *ours, k))
+    assert not asked
 
 
 @pytest.mark.parametrize("body", [matrix_by_vector, vector_by_matrix], ids=lambda body: body.__name__)
@@ -334,6 +368,43 @@ def test_a_table_has_met_what_it_was_asked_of():
     assert [table.has_met(key) for key in "ab"] == [True, True]
     assert [table.has_met(key) for key in "cab"] == [False, False, False]  # it forgets, and keeps nothing
     assert not table
+
+
+def test_a_table_has_met_what_is_found_by_objects_that_come_again():
+    table, kept = Recent(9), Layout.at(numpy.dtype(float), (5, 2), (80, 8), 0)
+    for _ in range(MEETINGS):
+        assert not table.has_met("a", kept)
+    assert table.has_met("a", kept)
+    others = [Layout.at(numpy.dtype(float), (5, 2), (80, 8), 16 * i) for i in range(1, 4)]
+    assert [table.has_met("a", kept, other) for other in others] == [False] * 3
+    assert [other.met for other in others] == [1] * 3
+
+
+def test_what_a_table_has_aged_with_has_to_be_met_again():
+    table = Recent(9)
+    for _ in range(MEETINGS + 1):
+        met = table.has_met("a")
+    assert met
+    table.age()
+    assert not table.has_met("a")
+
+
+@pytest.mark.usefixtures("on_device")
+def test_a_loop_over_more_parts_than_are_kept_enters_no_products(monkeypatch):
+    monkeypatch.setattr(memory_layout, "MAX_PARTS", memory_layout.MAX_NESTED_PARTS)
+    Q, v = oxinp.asarray(numpy.ones((20, 80))), oxinp.asarray(numpy.ones(80))
+
+    def turn():
+        for k in range(10, len(v)):
+            part, other = Q[:, :k], v[:k]
+            for _ in range(2):
+                oxinp.evaluate(part @ other)
+
+    for _ in range(3):
+        turn()
+    entered = len(matmul._PRODUCTS)
+    turn()
+    assert len(matmul._PRODUCTS) == entered
 
 
 def test_a_leaf_is_one_graph():
