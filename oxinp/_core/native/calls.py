@@ -20,8 +20,17 @@ from oxinp._core.lazy.handle import NOWHERE
 from oxinp._core.lazy.small import DTYPES
 from oxinp._core.native import objects
 from oxinp._core.native.elements import return_part
-from oxinp._core.native.function import HOST, MOST, NONE, SEEN, VALUE, Function, cells
-from oxinp._core.native.objects import ARRAY_BASE, ARRAY_DTYPE, LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.function import HOST, MIDDLE, MOST, NONE, SEEN, VALUE, Function, cells
+from oxinp._core.native.objects import (
+    ARRAY_BASE,
+    ARRAY_DTYPE,
+    ARRAY_NDIM,
+    ARRAY_SHAPE,
+    LIST_ITEMS,
+    SIZE,
+    TUPLE_ITEMS,
+    TYPE,
+)
 from oxinp._core.native.operators import MIDDLING, require_small_product
 
 _FLAGS, _MARK, _CALLABLE, _ARGUMENTS, _KEYWORDS, _GIVEN = 0, 8, 16, 24, 32, 40
@@ -190,6 +199,39 @@ def product(kind: type, before: int, function: object) -> bytes:
     call.call_numpys(function, "r12", "r14", result="r13")
     call.return_new("r13", "r12")
     return call.code.assembled()
+
+
+def outer(kind: type, before: int, function: object) -> bytes:
+    """Return the code of `outer` of two vectors."""
+    call = _Call(kind, before)
+    code = call.code
+    call.begin_call(2)
+    code.label("2 arguments")
+    call.load_array(0, "rbx", "r12")
+    call.load_array(1, "rbx", "r14")
+    for each in ("r12", "r14"):
+        code.load_int("rax", each, ARRAY_NDIM)
+        code.compare_number("rax", 1)
+        code.jump("general", "ne")
+    code.load("rcx", "r12", ARRAY_SHAPE)
+    code.load("rax", "rcx", 0)
+    code.load("rcx", "r14", ARRAY_SHAPE)
+    code.multiply("rax", "rcx", 0)
+    code.set("rcx", ctypes.addressof(cells))
+    code.compare_with("rcx", MIDDLE, "rax")
+    code.jump("general", "le")
+    for each in ("r12", "r14"):
+        is_real = call.new_label()
+        code.load("rax", each, ARRAY_DTYPE)
+        call.if_one_of("rax", map(np.dtype, MIDDLING), is_real)
+        code.jump("general")
+        code.label(is_real)
+    call.unless_reported()
+    call.call_numpys(function, "r12", "r14", result="r13")
+    call.wrap("r13", "r12", is_few=False)
+    call.end_wrap("r13")
+    call.end_call()
+    return code.assembled()
 
 
 def _load_extent(call: _Call, item: str, label: str) -> None:
@@ -534,6 +576,7 @@ FUNCTIONS: dict[Any, _Maker] = {
     np.dot: partial(product, function=_in_c(np.dot)),
     np.empty: partial(of_shape, function=np.empty),
     np.empty_like: partial(of_array, function=_in_c(np.empty_like)),
+    np.outer: partial(outer, function=np.multiply.outer),
     np.where: partial(chosen, function=_in_c(np.where)),
     np.zeros: partial(of_shape, function=np.zeros),
 }

@@ -58,7 +58,7 @@ _KEYS = (np.bool_, np.int64, np.int32)
 
 
 def _load_advanced(function: Function, target: str) -> None:
-    """Let a register have the host's view of a key, in `rbp`, that is a small array of ours."""
+    """Let a register have the host's view of a key, in `rbp`, that is a small or middling array of ours."""
     code = function.code
     function.load_seen(target, "rbp", storage="r8")
     code.load("rax", target, ARRAY_DTYPE)
@@ -68,7 +68,7 @@ def _load_advanced(function: Function, target: str) -> None:
     code.load_int("rax", target, ARRAY_NDIM)  # of one number NumPy makes a view
     code.compare_number("rax", 0)
     code.jump("general", "e")
-    function.unless_smaller(target, "general", MOST_WRITTEN + 1)
+    function.require_middle(target)
     function.unless_reported()
 
 
@@ -77,7 +77,7 @@ def _return_chosen(function: Function, numpys: int) -> None:
     code, is_made = function.code, function.new_label()
     code.label("advanced")
     _load_advanced(function, "r14")
-    function.require_small("rbx", "r12")
+    function.require_middle("r12")
     function.call_keeping(numpys, "r12", "r14", result="r13")
     code.compare_number("r13", 0)
     code.jump(is_made, "ne")
@@ -85,7 +85,10 @@ def _return_chosen(function: Function, numpys: int) -> None:
     code.jump("general")  # where it is raised again
     code.label(is_made)
     code.move("r14", "r13")
-    function.wrap("r14", "r12", is_marked=False)
+    function.unless_type("r14", np.ndarray, "chosen")
+    function.require_middle("r14", "too large")
+    code.label("chosen")
+    function.wrap("r14", "r12", is_few=False)
     code.label("too large")
     function.drop("r14")
     code.jump("general")
@@ -252,7 +255,7 @@ def _write_part(function: Function, numpys: int) -> None:
     code.set("rcx", id(np.ndarray))
     code.compare_with("r12", TYPE, "rcx")
     code.jump("not a part", "ne")
-    function.unless_smaller("r12", "not a part")
+    function.require_middle("r12", "not a part")
     function.require_alone("r13", "not a part")
     code.load("rax", "r13", STORED_HOST)
     code.compare_with("rbx", HOST, "rax")
@@ -279,7 +282,7 @@ def _write_chosen(function: Function, numpys: int) -> None:
     """Lay out ``advanced``: the elements that a key chooses are written to while the storage is marked."""
     code = function.code
     code.label("advanced")
-    function.require_small("rbx", "r12")
+    function.require_middle("r12")
     function.provide_storage("rbx", "r12", "r13")
     function.require_alone("r13")
     _load_advanced(function, "r15")

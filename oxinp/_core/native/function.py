@@ -43,9 +43,13 @@ NONE, ELLIPSIS = id(None), id(...)
 
 MOST_WRITTEN = 500
 """Elements up to which NumPy keeps Python's lock while it writes, so that no other thread sees anything between."""
-cells = (ctypes.c_int64 * 3)(0, 0, SAMPLED)
-"""What changes while programs run: `FEW`, how many elements are too many for that, views until one is weighed."""
-FEW, MOST, COUNT = 0, 8, 16
+cells = (ctypes.c_int64 * 4)(0, 0, SAMPLED, 0)
+"""What changes while programs run.
+
+`FEW`, how many elements are too many for that, views until one is weighed, and how many elements of 8 bytes are no
+longer the host's by their bytes alone.
+"""
+FEW, MOST, COUNT, MIDDLE = 0, 8, 16, 24
 
 
 class Function(Frame):
@@ -199,6 +203,13 @@ class Function(Frame):
         code.compare_with("rcx", MOST, "rax")
         code.jump(label, "le")
 
+    def require_middle(self, array: str, label: str = "general") -> None:
+        """Go to a label where an array of NumPy's has more elements than are the host's by their bytes alone."""
+        self.multiply_extents(array)
+        self.code.set("rcx", ctypes.addressof(cells))
+        self.code.compare_with("rcx", MIDDLE, "rax")
+        self.code.jump(label, "le")
+
     def make_handle(self, seen: str, target: str) -> None:
         """Let a register have a new array whose `_seen` takes over the reference; go to ``no handle`` if it fails."""
         code = self.code
@@ -346,6 +357,9 @@ class Function(Frame):
         code.set("rsi", id(slice))
         code.compare("rax", "rsi")
         code.jump(view, "e")
+        code.set("rdi", NONE)
+        code.compare(key, "rdi")
+        code.jump(new, "e")
         code.set("rdi", id(tuple))
         code.compare("rax", "rdi")
         code.jump("general", "ne")
@@ -418,6 +432,7 @@ __all__ = [
     "HELD",
     "HOST",
     "KNOWN",
+    "MIDDLE",
     "MOST",
     "MOST_WRITTEN",
     "NONE",

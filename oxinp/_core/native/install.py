@@ -117,9 +117,13 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
             operators.binary, kind, numpys=numpys(name), name=method, reach=reach_of(row), is_kept=takes_constants(row)
         )
     for name in _IN_PLACE:
-        is_kept = takes_constants(_ROWS[_BINARY[name][1]])
+        row = _ROWS[_BINARY[name][1]]
         of_arrays[f"inplace_{name}"] = partial(
-            operators.in_place, kind, numpys=numpys(f"inplace_{name}"), is_kept=is_kept
+            operators.in_place,
+            kind,
+            numpys=numpys(f"inplace_{name}"),
+            reach=reach_of(row),
+            is_kept=takes_constants(row),
         )
     for name in _UNARY:
         of_arrays[name] = partial(operators.unary, kind, numpys=numpys(name))
@@ -147,7 +151,7 @@ def _mapped(code: bytes) -> int | None:
 
 def _update(_: object = None) -> None:
     few = inlining.meaning("FEW")
-    cells[0], cells[1] = id(few), inlining.meaning("SMALL")
+    cells[0], cells[1], cells[3] = id(few), inlining.meaning("SMALL"), inlining.meaning("SMALL") * inlining.HEAVY // 8
 
 
 class _Definition(ctypes.Structure):

@@ -229,28 +229,49 @@ def require_small_product(function: Function, one: str, other: str) -> None:
 
 
 def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
-    """Return the code of ``a @ b``, of vectors and matrices of ours."""
+    """Return the code of ``a @ b``, of small arrays of ours, or of a middling matrix and a vector."""
     function = Function(kind, before)
     code = function.code
     function.begin()
     function.unless_type("rbx", kind, "general")
     function.unless_type("rbp", kind, "general")
-    _load_operand(function, "rbx", "r12", None)
-    _load_operand(function, "rbp", "r14", None)
+    _load_operand(function, "rbx", "r12", None, "middling")
+    _load_operand(function, "rbp", "r14", None, "middling")
     require_small_product(function, "r12", "r14")
     _compute(function, numpys, "r12", "r14")
+    code.label("middling")
+    function.load_seen("r12", "rbx", storage="r13")
+    function.load_seen("r14", "rbp", storage="r13")
+    code.load_int("rax", "r12", ARRAY_NDIM)
+    code.load_int("rcx", "r14", ARRAY_NDIM)
+    code.add_register("rax", "rcx")
+    code.compare_number("rax", 3)  # a matrix and a vector
+    code.jump("general", "ne")
+    for each in ("r12", "r14"):
+        is_float = function.new_label()
+        code.load("rax", each, ARRAY_DTYPE)
+        function.if_one_of("rax", map(np.dtype, (np.float64, np.float32)), is_float)
+        code.jump("general")
+        code.label(is_float)
+        function.require_middle(each)
+    _compute(function, numpys, "r12", "r14", is_few=False)
     function.end_wrap("r13")
     function.end_of_two(getattr(kind, "__matmul__"), getattr(kind, "__rmatmul__"))  # noqa: B009 - of any class
     return code.assembled()
 
 
-def in_place(kind: type, before: int, numpys: int, *, is_kept: bool) -> bytes:
+def in_place(kind: type, before: int, numpys: int, reach: int, *, is_kept: bool) -> bytes:
     """Return the code of an operator such as ``a += b``."""
     function = Function(kind, before)
     code = function.code
     function.begin()
     function.unless_type("rbx", kind, "general")
-    _load_operand(function, "rbx", "r12", None)
+    function.load_seen("r12", "rbx", storage="r13")
+    function.require_few("rbx", "r12", "middling")
+    code.jump("sized")
+    code.label("middling")
+    _require_middling(function, "r12", reach)
+    code.label("sized")
     code.set("rcx", NONE)
     code.compare("r13", "rcx")
     code.jump("alone", "e")
@@ -260,7 +281,7 @@ def in_place(kind: type, before: int, numpys: int, *, is_kept: bool) -> bytes:
     code.store("rsp", 8, "r13")  # which the other operand's takes the place of
     function.unless_type("rbp", kind, "number")
     function.load_seen("r14", "rbp", storage="r13")
-    function.require_small("rbp", "r14")  # it may broadcast: no more is written than the first has
+    function.require_middle("r14")  # it may broadcast: no more is written than the first has
     code.jump("loaded")
     code.label("number")
     load_number(function, "rbp", "r12", "r14", is_kept=is_kept)

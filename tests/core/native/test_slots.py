@@ -4,6 +4,7 @@ import gc
 import inspect
 import operator
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -22,340 +23,89 @@ from tests.comparator import assert_same
 pytestmark = pytest.mark.usefixtures("usual_threshold")
 needs_slots = pytest.mark.skipif(not objects.ARE_KNOWN, reason="this Python's objects are laid out in another way")
 
-READS = (
-    *("a[2]", "a[-1]", "a[1:3]", "a[::-2]", "a[4:1]", "a[1:5][1:3]", "M[1]", "M[1, 2]", "M[-1, -2]", "M[:, 1]"),
-    *("M[1:, ::2]", "M[1][2]", "M[()]", "M[...]", "M[None]", "M[1, ...]", "M[True]", "a[99]", "M[1, 9]", "M[1, 2, 3]"),
-    *("Z[()]", "Z[0]", "E[0:2]", "a[a > 2]", "a[[1, 2]]", "L[3, 4]", "L[3]", "L[3, :9]", "L[:, 4]", "L[3][4:9][1:3]"),
-    *(
-        "a[2:1, 3]",
-        "a['x']",
-        "a[1.5]",
-        "h[1:3]",
-        "c[1]",
-        "m[2]",
-        "t[1]",
-        "o[1]",
-        "o[1:3]",
-        "r[1:3]",
-        "T[2]",
-        "T[1:, 1]",
-    ),
-    *(
-        "a[m]",
-        "a[k]",
-        "M[k]",
-        "M[:, 1][q]",
-        "a[i]",
-        "a[k * 9]",
-        "M[m]",
-        "L[k]",
-        "Z[Z > 2]",
-        "a[n]",
-        "M[M > 0]",
-        "a[h > 0]",
-    ),
-    *("a[np.array(1)]", "a[np.array(True)]", "a[u]", "E[q]", "a[q[:0]]", "a[k[None]]", "r[k]", "T[k]", "o[k]", "c[-k]"),
+
+def _listed(text):
+    """Return statements that semicolons tell apart."""
+    return [each.strip() for each in re.split(r";\s", text)]
+
+
+READS = _listed(
+    """
+    a[2]; a[-1]; a[1:3]; a[::-2]; a[4:1]; a[1:5][1:3]; M[1]; M[1, 2]; M[-1, -2]; M[:, 1]; M[1:, ::2]; M[1][2]; M[()];
+    M[...]; M[None]; M[1, ...]; M[True]; a[99]; M[1, 9]; M[1, 2, 3]; Z[()]; Z[0]; E[0:2]; a[a > 2]; a[[1, 2]];
+    L[3, 4]; L[3]; L[3, :9]; L[:, 4]; L[3][4:9][1:3]; a[2:1, 3]; a['x']; a[1.5]; h[1:3]; c[1]; m[2]; t[1]; o[1];
+    o[1:3]; r[1:3]; T[2]; T[1:, 1]; a[m]; a[k]; M[k]; M[:, 1][q]; a[i]; a[k * 9]; M[m]; L[k]; Z[Z > 2]; a[n];
+    M[M > 0]; a[h > 0]; a[np.array(1)]; a[np.array(True)]; a[u]; E[q]; a[q[:0]]; a[k[None]]; r[k]; T[k]; o[k]; c[-k];
+    B[B > 0]; D[D > 1]; D[:, 3:9][k]; B[(B * 9).astype(int)]; D[D[:, 0] > 0]; L[L[:, 0] > 0]; a[None]; Z[None]
+    """
 )
-EXPRESSIONS = (
-    *("a + b", "a - b", "a * b", "a / b", "a // b", "a % b", "i & i", "i | 3", "3 ^ i", "~i", "m & m", "-a", "abs(-a)"),
-    *("a + 2", "a * 2.0", "2.0 - a", "1 / b", "a * 0.0", "a + -0.0", "0 - a", "a * x", "x * a", "i * 2", "i * 2.5"),
-    *("i * x", "i + 2**40", "i + 2**70", "a + 2**70", "h * 2.0", "h * 70000", "h + x", "c * 2", "c + a", "a + 1j"),
-    *("a + True", "m + 1", "m * 2.5", "a + M[0, :1]", "M + a[:4]", "M + b[:3]", "M * M[:, :1]", "a + Z", "Z + Z"),
-    *("a > b", "a == 2.0", "a != b", "2 < a", "i >= 3", "m == m", "a == 'x'", "t == t", "t + t", "a == None"),
-    *("M @ M.T", "M @ a[:4]", "a[:3] @ M", "a @ b", "M @ M", "a @ 2", "Z @ a", "M.T @ M", "M[None] @ M.T", "i @ i"),
-    *("np.sqrt(a)", "np.exp(b)", "np.maximum(a, b)", "np.minimum(a, 2.5)", "np.maximum(3, i)", "np.add(a, 1)"),
-    *(
-        "np.sqrt(Z)",
-        "np.maximum(a, M)",
-        "np.sqrt(m)",
-        "np.hypot(a, b)",
-        "np.ldexp(a, 2)",
-        "np.ldexp(a, 2.0)",
-        "np.maximum(a, 2)",
-        "np.isnan(a)",
-        "np.equal(a, b)",
-        "np.sin(c)",
-        "np.tanh(x)",
-        "np.sqrt(-x)",
-        "np.exp(0.5)",
-        "np.sqrt(a[0])",
-        "np.log(0.0)",
-        "v == v[1]",
-        "v + v[1]",
-        "i * v[1]",
-        "a > m[1]",
-    ),
-    *("L + L", "L[3, :6] + a", "L[3, :6] @ a", "L * 2", "a * K", "K[:, :1] + a", "o + o", "o * 2", "a + [1, 2]"),
-    *("a + r", "T @ M", "a**2", "divmod(a, b)", "np.sqrt(a, dtype='f4')", "np.add(a, b, out=None)"),
-    *(
-        "i**2",
-        "m**2",
-        "c**2",
-        "a**3",
-        "a**0.5",
-        "2**i",
-        "i**-1",
-        "L**2",
-        "pow(a, 2)",
-        "pow(a, 2, 3)",
-        "Z**2",
-        "o**2",
-        "u**2",
-    ),
-    *(
-        "M * M[:1]",
-        "M[:, :1] - M[:1]",
-        "M[:, :1] * a[:5]",
-        "M[:, :1] + a[None]",
-        "K[:, None, :] - K[None]",
-        "E + M[:1, :3]",
-    ),
-    *(
-        "M[:, :1] * 2.0",
-        "np.maximum(M[:, :1], M[:1])",
-        "np.exp(M[:, :1])",
-        "np.minimum(M[:, :1], 0)",
-        "M[:, :1] > M[:1]",
-    ),
-    *(
-        "x * M[:, :1]",
-        "c[:, None] * c",
-        "np.add(K[:, :1], i)",
-        "K[:, :1] + K[:, :1].T",
-        "L[:, :1] + L[:1]",
-        "M[:, :1] + Z",
-    ),
+EXPRESSIONS = _listed(
+    """
+    a + b; a - b; a * b; a / b; a // b; a % b; i & i; i | 3; 3 ^ i; ~i; m & m; -a; abs(-a); a + 2; a * 2.0; 2.0 - a;
+    1 / b; a * 0.0; a + -0.0; 0 - a; a * x; x * a; i * 2; i * 2.5; i * x; i + 2**40; i + 2**70; a + 2**70; h * 2.0;
+    h * 70000; h + x; c * 2; c + a; a + 1j; a + True; m + 1; m * 2.5; a + M[0, :1]; M + a[:4]; M + b[:3];
+    M * M[:, :1]; a + Z; Z + Z; a > b; a == 2.0; a != b; 2 < a; i >= 3; m == m; a == 'x'; t == t; t + t; a == None;
+    M @ M.T; M @ a[:4]; a[:3] @ M; a @ b; M @ M; a @ 2; Z @ a; M.T @ M; M[None] @ M.T; i @ i; np.sqrt(a); np.exp(b);
+    np.maximum(a, b); np.minimum(a, 2.5); np.maximum(3, i); np.add(a, 1); np.sqrt(Z); np.maximum(a, M); np.sqrt(m);
+    np.hypot(a, b); np.ldexp(a, 2); np.ldexp(a, 2.0); np.maximum(a, 2); np.isnan(a); np.equal(a, b); np.sin(c);
+    np.tanh(x); np.sqrt(-x); np.exp(0.5); np.sqrt(a[0]); np.log(0.0); v == v[1]; v + v[1]; i * v[1]; a > m[1]; L + L;
+    L[3, :6] + a; L[3, :6] @ a; L * 2; a * K; K[:, :1] + a; o + o; o * 2; a + [1, 2]; a + r; T @ M; a**2;
+    divmod(a, b); np.sqrt(a, dtype='f4'); np.add(a, b, out=None); i**2; m**2; c**2; a**3; a**0.5; 2**i; i**-1; L**2;
+    pow(a, 2); pow(a, 2, 3); Z**2; o**2; u**2; M * M[:1]; M[:, :1] - M[:1]; M[:, :1] * a[:5]; M[:, :1] + a[None];
+    K[:, None, :] - K[None]; E + M[:1, :3]; M[:, :1] * 2.0; np.maximum(M[:, :1], M[:1]); np.exp(M[:, :1]);
+    np.minimum(M[:, :1], 0); M[:, :1] > M[:1]; x * M[:, :1]; c[:, None] * c; np.add(K[:, :1], i);
+    K[:, :1] + K[:, :1].T; L[:, :1] + L[:1]; M[:, :1] + Z; D @ D[0]; D[:, 0] @ D; D @ a; D @ i[:1]; D.T @ D[:, 1];
+    B @ B; D[None] @ D[0]; B[1:] - B[:-1]; D - D[0]
+    """
 )
-CALLS = (
-    *(
-        "a.copy()",
-        "M.copy()",
-        "M[:, :1].copy()",
-        "T.copy()",
-        "a.copy('F')",
-        "L.copy()",
-        "o.copy()",
-        "Z.copy()",
-        "E.copy()",
-    ),
-    *("a.astype(int)", "i.astype(float)", "a.astype('f4')", "c.astype(float)", "b.astype(bool)", "m.astype(np.uint8)"),
-    *("(a * 1e300).astype('f4')", "a.astype(np.dtype('i2'))", "t.astype(int)", "a.astype(a.dtype)", "a.astype('x')"),
-    *(
-        "a.reshape(2, 3)",
-        "a.reshape(3, -1)",
-        "a.reshape((2, 3))",
-        "T.reshape(12)",
-        "M.reshape(4, 3).T",
-        "a.reshape(4, 4)",
-    ),
-    *(
-        "a.reshape(2, 3)[1]",
-        "M.reshape(-1)",
-        "a.reshape([2, 3])",
-        "a.reshape(2, 3, order='F')",
-        "E.reshape(0)",
-        "r.reshape(5, 1)",
-    ),
-    *("M.ravel()", "T.ravel()", "Z.ravel()", "M.ravel('F')", "M[:, 1].ravel()", "M.T", "a.T", "Z.T", "T.T", "M.T[1]"),
-    *(
-        "M.transpose()",
-        "M.transpose(1, 0)",
-        "M[None].T",
-        "a[1:3].reshape(2, 1)",
-        "a.argsort()",
-        "M.argmax()",
-        "a.argmin()",
-    ),
-    *("a.argmax(0)", "E.argmax()", "o.argmax()", "len(a)", "len(M)", "len(Z)", "len(E)", "len(M.T)", "len(L[:7])"),
-    *(
-        "np.dot(a, b)",
-        "np.dot(M, a[:4])",
-        "np.dot(M, M.T)",
-        "np.dot(M, M)",
-        "np.dot(a, 2)",
-        "np.dot(Z, a)",
-        "np.dot(i, i)",
-    ),
-    *("np.dot(M[None], M.T)", "np.dot(o, o)", "np.dot(a, b, out=None)", "np.dot(c, c)", "np.dot(m, m)"),
-    *(
-        "np.zeros(3)",
-        "np.zeros((2, 3))",
-        "np.zeros(3, int)",
-        "np.zeros((2, 1), dtype='f4')",
-        "np.zeros(())",
-        "np.zeros(True)",
-    ),
-    *(
-        "np.zeros(-1)",
-        "np.zeros((2, -3))",
-        "np.zeros(3, 'x')",
-        "np.zeros([2, 2])",
-        "np.zeros(9, order='F')",
-    ),
-    *(
-        "np.zeros(0)",
-        "np.zeros((0, 2**50))",
-        "np.zeros(3, dtype=a.dtype)",
-        "np.zeros(2, object)",
-        "np.zeros()",
-        "np.zeros(4, float, 'F')",
-    ),
-    *(
-        "np.empty(3).shape",
-        "np.empty((2, 3), int).dtype",
-        "np.empty_like(M).shape",
-        "np.empty_like(T).strides",
-        "np.empty_like([1]).shape",
-    ),
-    *(
-        "np.array([1, 2.5])",
-        "np.array([1, 2])",
-        "np.array([2**70, 1])",
-        "np.array([2**63])",
-        "np.array([])",
-        "np.array([1, None])",
-    ),
-    *(
-        "np.array([[1, 2]])",
-        "np.array([True, 2])",
-        "np.array([1, 2], 'f4')",
-        "np.array((1, 2))",
-        "np.array([a[1], 2])",
-        "np.array(a)",
-    ),
-    *(
-        "np.arange(5)",
-        "np.arange(2, 5)",
-        "np.arange(5, 2)",
-        "np.arange(-3)",
-        "np.arange(2.5)",
-        "np.arange(1, 9, 2)",
-        "np.arange(0)",
-    ),
-    *(
-        "np.arange(2**70, 2**70 + 2)",
-        "np.arange(True)",
-        "np.arange(5, dtype='f4')",
-        "np.asarray(a) is a",
-        "np.asarray(a, int)",
-    ),
-    *(
-        "np.where(m, a, b)",
-        "np.where(a > b, a, i)",
-        "np.where(m, a, 0)",
-        "np.where(M > 0, M, a[:4])",
-        "np.where(m, a, M)",
-        "np.where(m)",
-        "np.where(m, 2, -1)",
-        "np.where(m, a, 0.5)",
-        "np.where(m, x, a)",
-        "np.where(m, 2**70, a)",
-    ),
-    *(
-        "np.where(m, t, a)",
-        "np.where(M[:, :1] > 0, M, M[:1])",
-        "np.where(L > 0, L, L)",
-        "np.where(m, o, o)",
-        "np.where(Z, a, b)",
-    ),
-    *(
-        "np.concatenate((a, b))",
-        "np.concatenate([a, i, h])",
-        "np.concatenate((M, M))",
-        "np.concatenate((M, a))",
-        "np.concatenate(())",
-    ),
-    *(
-        "np.concatenate([a, 2])",
-        "np.concatenate((a, b), 0)",
-        "np.concatenate([M, M], axis=1)",
-        "np.concatenate([a] * 9)",
-        "np.concatenate(a)",
-    ),
-    *(
-        "np.concatenate((L, L))",
-        "np.concatenate((o, a))",
-        "np.concatenate((t, t))",
-        "np.concatenate((Z, Z))",
-        "np.concatenate((E, E))",
-    ),
-    *(
-        "(lambda part: (part.__setitem__(0, 9.0), a))(a.reshape(2, 3))",
-        "(lambda part: (part.__setitem__(0, 9.0), M))(M.T)",
-    ),
-    *("(lambda part: (part.__setitem__(0, 9.0), T))(T.ravel())", "(lambda part: (part.__iadd__(1), a))(a.copy())"),
+CALLS = _listed(
+    """
+    a.copy(); M.copy(); M[:, :1].copy(); T.copy(); a.copy('F'); L.copy(); o.copy(); Z.copy(); E.copy(); a.astype(int);
+    i.astype(float); a.astype('f4'); c.astype(float); b.astype(bool); m.astype(np.uint8); (a * 1e300).astype('f4');
+    a.astype(np.dtype('i2')); t.astype(int); a.astype(a.dtype); a.astype('x'); a.reshape(2, 3); a.reshape(3, -1);
+    a.reshape((2, 3)); T.reshape(12); M.reshape(4, 3).T; a.reshape(4, 4); a.reshape(2, 3)[1]; M.reshape(-1);
+    a.reshape([2, 3]); a.reshape(2, 3, order='F'); E.reshape(0); r.reshape(5, 1); M.ravel(); T.ravel(); Z.ravel();
+    M.ravel('F'); M[:, 1].ravel(); M.T; a.T; Z.T; T.T; M.T[1]; M.transpose(); M.transpose(1, 0); M[None].T;
+    a[1:3].reshape(2, 1); a.argsort(); M.argmax(); a.argmin(); a.argmax(0); E.argmax(); o.argmax(); len(a); len(M);
+    len(Z); len(E); len(M.T); len(L[:7]); np.dot(a, b); np.dot(M, a[:4]); np.dot(M, M.T); np.dot(M, M); np.dot(a, 2);
+    np.dot(Z, a); np.dot(i, i); np.dot(M[None], M.T); np.dot(o, o); np.dot(a, b, out=None); np.dot(c, c);
+    np.dot(m, m); np.zeros(3); np.zeros((2, 3)); np.zeros(3, int); np.zeros((2, 1), dtype='f4'); np.zeros(());
+    np.zeros(True); np.zeros(-1); np.zeros((2, -3)); np.zeros(3, 'x'); np.zeros([2, 2]); np.zeros(9, order='F');
+    np.zeros(0); np.zeros((0, 2**50)); np.zeros(3, dtype=a.dtype); np.zeros(2, object); np.zeros();
+    np.zeros(4, float, 'F'); np.empty(3).shape; np.empty((2, 3), int).dtype; np.empty_like(M).shape;
+    np.empty_like(T).strides; np.empty_like([1]).shape; np.array([1, 2.5]); np.array([1, 2]); np.array([2**70, 1]);
+    np.array([2**63]); np.array([]); np.array([1, None]); np.array([[1, 2]]); np.array([True, 2]);
+    np.array([1, 2], 'f4'); np.array((1, 2)); np.array([a[1], 2]); np.array(a); np.arange(5); np.arange(2, 5);
+    np.arange(5, 2); np.arange(-3); np.arange(2.5); np.arange(1, 9, 2); np.arange(0); np.arange(2**70, 2**70 + 2);
+    np.arange(True); np.arange(5, dtype='f4'); np.asarray(a) is a; np.asarray(a, int); np.where(m, a, b);
+    np.where(a > b, a, i); np.where(m, a, 0); np.where(M > 0, M, a[:4]); np.where(m, a, M); np.where(m);
+    np.where(m, 2, -1); np.where(m, a, 0.5); np.where(m, x, a); np.where(m, 2**70, a); np.where(m, t, a);
+    np.where(M[:, :1] > 0, M, M[:1]); np.where(L > 0, L, L); np.where(m, o, o); np.where(Z, a, b);
+    np.concatenate((a, b)); np.concatenate([a, i, h]); np.concatenate((M, M)); np.concatenate((M, a));
+    np.concatenate(()); np.concatenate([a, 2]); np.concatenate((a, b), 0); np.concatenate([M, M], axis=1);
+    np.concatenate([a] * 9); np.concatenate(a); np.concatenate((L, L)); np.concatenate((o, a));
+    np.concatenate((t, t)); np.concatenate((Z, Z)); np.concatenate((E, E));
+    (lambda part: (part.__setitem__(0, 9.0), a))(a.reshape(2, 3)); (lambda part: (part.__setitem__(0, 9.0), M))(M.T);
+    (lambda part: (part.__setitem__(0, 9.0), T))(T.ravel()); (lambda part: (part.__iadd__(1), a))(a.copy());
+    np.outer(a, b); np.outer(i, a); np.outer(M, a); np.outer(B, B[:3]); np.outer(m, m); np.outer(c, a); np.outer(a, 2)
+    """
 )
-WRITES = (
-    *(
-        "a[2] = 7",
-        "a[-1] = 2.5",
-        "a[1:3] = b[1:3]",
-        "a[1:3] = 0.5",
-        "a[:] = 1",
-        "a[...] = b",
-        "a[99] = 1",
-        "M[1] = M[0]",
-    ),
-    *("M[1, 2] = x", "M[:, 1] = a[:3]", "M[1] = a[:4]", "M[1] = a[:3]", "M[1:, 1:] -= M[:2, :3]", "a += b", "a -= 2"),
-    *("a *= x", "a /= b", "i &= 3", "i += 2", "i += 2.5", "m |= m", "a[1] += 5", "M[1, 2] *= 3", "M[1] -= M[0] * 2"),
-    *("i[2] = 3", "i[2] = 2.5", "i[1] = 2**70", "h[1] = 70000", "h[:] = 1e300", "m[1] = 2", "c[1] = 1j", "a[1] = 1j"),
-    *("t[1] = 'xyz'", "o[1] = 5", "r[1] = 2", "r += 1", "r[1:3] = 0", "a[2:] = a[:4]", "a[::-1] = a", "L[3, 4] = 1"),
-    *("L[3] = L[4]", "L[3, :9] = L[4, :9]", "L[:, 2] = 0.0", "L[3, :5] *= 2", "L[:] = 0", "Z[()] = 3", "Z += 1"),
-    *(
-        "E[:] = 1",
-        "a[1:2] = b[3]",
-        "a[1] = b[1:2]",
-        "a[1] = Z",
-        "T[1] = 5",
-        "T[0] -= T[1]",
-        "K[0, :3] = i[:3]",
-        "del a[1]",
-    ),
-    *(
-        "f[1] = 0.1",
-        "f[1:] = 0.1",
-        "f[2] = x",
-        "f += 0.1",
-        "f += x",
-        "a += f",
-        "f += a",
-        "u[1] = 300",
-        "u += 300",
-        "u[1] = -1",
-    ),
-    *(
-        "a[m] = 0",
-        "a[k] = 1.5",
-        "a[k] = b[:3]",
-        "a[m] = b[m]",
-        "a[m] *= 2",
-        "a[k] += 1",
-        "M[k] = 0.0",
-        "M[k] = M[0]",
-        "a[k] = a",
-    ),
-    *(
-        "a[i] = 1",
-        "a[a > 1] = x",
-        "i[m] = 2.5",
-        "a[n] = 3",
-        "r[k] = 1",
-        "T[k] = 2",
-        "L[k] = 0",
-        "a[m] = a[::-1][m]",
-        "h[n[:5]] = 2",
-    ),
-    *(
-        "M -= M[:, :1]",
-        "M *= M[:1]",
-        "M[:, :1] -= M",
-        "a += a[:1]",
-        "M += Z",
-        "M[:, :1] += 2",
-        "u += u[:1]",
-        "L -= L[:, :1]",
-    ),
-    *("a[1:3] = 'x'", "a[0:2] = [5, 6]", "a[1], a[2] = a[2], a[1]", "a += a[::-1]", "a += M", "a += 1j", "i /= 2"),
+WRITES = _listed(
+    """
+    a[2] = 7; a[-1] = 2.5; a[1:3] = b[1:3]; a[1:3] = 0.5; a[:] = 1; a[...] = b; a[99] = 1; M[1] = M[0]; M[1, 2] = x;
+    M[:, 1] = a[:3]; M[1] = a[:4]; M[1] = a[:3]; M[1:, 1:] -= M[:2, :3]; a += b; a -= 2; a *= x; a /= b; i &= 3;
+    i += 2; i += 2.5; m |= m; a[1] += 5; M[1, 2] *= 3; M[1] -= M[0] * 2; i[2] = 3; i[2] = 2.5; i[1] = 2**70;
+    h[1] = 70000; h[:] = 1e300; m[1] = 2; c[1] = 1j; a[1] = 1j; t[1] = 'xyz'; o[1] = 5; r[1] = 2; r += 1; r[1:3] = 0;
+    a[2:] = a[:4]; a[::-1] = a; L[3, 4] = 1; L[3] = L[4]; L[3, :9] = L[4, :9]; L[:, 2] = 0.0; L[3, :5] *= 2; L[:] = 0;
+    Z[()] = 3; Z += 1; E[:] = 1; a[1:2] = b[3]; a[1] = b[1:2]; a[1] = Z; T[1] = 5; T[0] -= T[1]; K[0, :3] = i[:3];
+    del a[1]; f[1] = 0.1; f[1:] = 0.1; f[2] = x; f += 0.1; f += x; a += f; f += a; u[1] = 300; u += 300; u[1] = -1;
+    a[m] = 0; a[k] = 1.5; a[k] = b[:3]; a[m] = b[m]; a[m] *= 2; a[k] += 1; M[k] = 0.0; M[k] = M[0]; a[k] = a;
+    a[i] = 1; a[a > 1] = x; i[m] = 2.5; a[n] = 3; r[k] = 1; T[k] = 2; L[k] = 0; a[m] = a[::-1][m]; h[n[:5]] = 2;
+    M -= M[:, :1]; M *= M[:1]; M[:, :1] -= M; a += a[:1]; M += Z; M[:, :1] += 2; u += u[:1]; L -= L[:, :1];
+    a[1:3] = 'x'; a[0:2] = [5, 6]; a[1], a[2] = a[2], a[1]; a += a[::-1]; a += M; a += 1j; i /= 2;
+    B[1:-1] = 0.5 * (B[2:] + B[:-2]); B += B; B -= 2; B /= B[:1]; D -= D[:, :1]; D[:, 2] = D[:, 3]; B[B > 0] = 0;
+    D *= D; D += c[0]; D[D > 0] *= 2; B[1:] = B[:-1]; B += a; D[1:, 1:] -= D[:-1, :-1]; D[:, None] = 1
+    """
 )
 
 
@@ -385,6 +135,8 @@ def given(xp):
         "h": random.normal(size=5).astype(np.float16),
         "f": random.normal(size=5).astype(np.float32),
         "c": random.normal(size=4) + 1j,
+        "B": random.normal(size=5000),
+        "D": random.normal(size=(60, 70)),
         "m": np.arange(6) % 2 == 0,
         "t": np.array(["a", "bc", "d"]),
         "o": np.array([1, None, "x", (2,)], dtype=object),
@@ -469,43 +221,15 @@ def calls_of_ours(text):
 @needs_slots
 @pytest.mark.parametrize(
     "text",
-    [
-        *(
-            "a[2]",
-            "a[1:3]",
-            "M[1]",
-            "M[1, 2]",
-            "M[:, 1]",
-            "a + b",
-            "a * 2.0",
-            "2.0 - a",
-            "a / b",
-            "-a",
-            "a > 2",
-            "i & 3",
-        ),
-        *(
-            "M @ M.T[:, :2]",
-            "np.sqrt(a * a)",
-            "np.maximum(a, 0.5)",
-            "a[2] = 7",
-            "a[1:3] = b[1:3]",
-            "a += b",
-            "M[1] -= M[0]",
-        ),
-        *(
-            "L[3, 4]",
-            "L[3, :9] = L[4, :9]",
-            "L[3, :9] -= 1.5",
-            "M[1, 2] -= x",
-            "a * x",
-            "i * 2",
-            "x * a",
-            "x - M",
-        ),
-        *("a**2", "M * M[:, :1]", "M - M[0]", "M[:, :1] > M[:1]", "np.maximum(M[:, :1], M)", "M -= M[:, :1]"),
-        *("a[m]", "a[k]", "a[k] = 1.5", "a[m] = 0", "M[k]", "M[k] = M[0]"),
-    ],
+    _listed(
+        """
+    a[2]; a[1:3]; M[1]; M[1, 2]; M[:, 1]; a + b; a * 2.0; 2.0 - a; a / b; -a; a > 2; i & 3; M @ M.T[:, :2];
+    np.sqrt(a * a); np.maximum(a, 0.5); a[2] = 7; a[1:3] = b[1:3]; a += b; M[1] -= M[0]; L[3, 4]; L[3, :9] = L[4, :9];
+    L[3, :9] -= 1.5; M[1, 2] -= x; a * x; i * 2; x * a; x - M; a**2; M * M[:, :1]; M - M[0]; M[:, :1] > M[:1];
+    np.maximum(M[:, :1], M); M -= M[:, :1]; a[m]; a[k]; a[k] = 1.5; a[m] = 0; M[k]; M[k] = M[0];
+    B[1:-1] = 0.5 * B[2:]; B += B; D -= D[:, :1]; D @ D[0]; D[0, :60] @ D; B[B > 0]; B[B > 0] = 0; a[None]
+    """
+    ),
 )
 def test_no_function_of_ours_is_entered(text):
     numbers = [calls_of_ours(text) for _ in range(3)]  # one view in so many of a large array is weighed
@@ -516,27 +240,15 @@ def test_no_function_of_ours_is_entered(text):
 @pytest.mark.skipif(objects.VECTORCALL is None, reason="this Python's functions cannot be called by other code")
 @pytest.mark.parametrize(
     "text",
-    [
-        *("a.copy()", "a.astype('f4')", "i.astype(float)", "a.reshape(2, 3)", "a.reshape((3, 2))", "M.ravel()", "M.T"),
-        *("M.transpose()", "a.argsort()", "a.argmax()", "len(a)", "np.dot(a, b)", "np.dot(M, a[:4])", "np.zeros(3)"),
-        *(
-            "np.zeros((2, 3), int)",
-            "np.zeros(3, dtype='f4')",
-            "np.empty((2, 1))",
-            "np.empty_like(a)",
-            "np.array([1.0, 2])",
-        ),
-        *(
-            "np.arange(5)",
-            "np.arange(2, 5)",
-            "np.asarray(a)",
-            "np.where(m, a, b)",
-            "np.where(v == v[0], 2, -1)",
-            "np.tanh(x)",
-            "np.concatenate((a, b))",
-        ),
-        *("np.concatenate([a, b, i])", "np.zeros(3, np.float64)"),
-    ],
+    _listed(
+        """
+    a.copy(); a.astype('f4'); i.astype(float); a.reshape(2, 3); a.reshape((3, 2)); M.ravel(); M.T; M.transpose();
+    a.argsort(); a.argmax(); len(a); np.dot(a, b); np.dot(M, a[:4]); np.zeros(3); np.zeros((2, 3), int);
+    np.zeros(3, dtype='f4'); np.empty((2, 1)); np.empty_like(a); np.array([1.0, 2]); np.arange(5); np.arange(2, 5);
+    np.asarray(a); np.where(m, a, b); np.where(v == v[0], 2, -1); np.tanh(x); np.concatenate((a, b));
+    np.concatenate([a, b, i]); np.zeros(3, np.float64); np.outer(a, b)
+    """
+    ),
 )
 def test_no_function_of_ours_is_entered_by_calls(text):
     assert not calls_of_ours(text)
