@@ -331,6 +331,19 @@ def test_products_with_what_is_on_the_device_alone(stats):
     assert stats().launches == before + 1  # the large product
 
 
+@pytest.mark.parametrize("use", [lambda part: part.copy(), lambda part: part.astype("f4")], ids=["copy", "astype"])
+def test_parts_of_what_belongs_on_the_host_are_copied_there(use, stats):
+    theirs = numpy.arange(float(900 * 100)).reshape(900, 100)
+    ours = np.arange(float(900 * 100)).reshape(900, 100)
+    np.evaluate(ours)
+    balance._settle(NUM_SIZES)
+    before = stats()
+    for i in range(20):
+        assert_same(use(ours[:, i]), use(theirs[:, i]))
+    assert stats().launches == before.launches
+    assert stats().d2h_bytes - before.d2h_bytes == ours.nbytes
+
+
 def written_by_a_mask(_xp, x, _places, mask):
     x[mask] = x[mask] * 2
 

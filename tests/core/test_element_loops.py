@@ -249,3 +249,72 @@ def test_columns_of_a_mirror_take_small_results_there(stats, config):
     assert counts.h2d_bytes <= 3 * data.nbytes
     assert counts.d2h_bytes <= ours.nbytes + 200 * 200 * 8
     assert_same(ours, theirs)
+
+
+def mirrored(data):
+    """Return an array with valid elements on both sides."""
+    ours = np.asarray(data.copy()) + 0
+    for _ in range(20):
+        assert_same(ours[3, :8] + 0, data[3, :8])
+    return ours
+
+
+def fives(array, k):
+    array[:, k] = 5
+
+
+def rows(array, k):
+    array[:, k : k + 2] = array[k, 2:4]
+
+
+def sums(array, k):
+    array[::2, k] += array[::2, k]
+
+
+def elements_too(array, k):
+    array[:, k] = 7
+    array[k, 0] = k
+
+
+def from_both_ends(array, k):
+    array[::2, k] = 1.5
+    array[::4, -k] = 2.5
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i2"])
+@pytest.mark.parametrize("write", [fives, rows, sums, elements_too, from_both_ends], ids=lambda write: write.__name__)
+def test_columns_written_on_the_host_are_uploaded_by_themselves(write, dtype, stats, config):
+    config.adaptive_placement = False
+    theirs = (numpy.arange(700 * 600).reshape(700, 600) % 97).astype(dtype)
+    ours = mirrored(theirs)
+    assert_same(ours + ours, theirs + theirs)
+    before = stats().h2d_bytes
+    for k in range(1, 20, 3):
+        for array in (theirs, ours):
+            write(array, k)
+        assert_same(ours + ours, theirs + theirs)
+    if write is not from_both_ends:
+        assert stats().h2d_bytes - before <= theirs.nbytes / 2
+    assert_same(ours, theirs)
+
+
+def test_lines_of_other_dtypes_are_uploaded_by_themselves(stats, config):
+    config.adaptive_placement = False
+    theirs = (numpy.arange(700 * 600).reshape(700, 600) % 97).astype("c16")
+    ours = mirrored(theirs)
+    before = stats().h2d_bytes
+    for k in range(1, 20, 3):
+        theirs.real[:, k] = ours.real[:, k] = k
+        assert_same(ours + ours, theirs + theirs)
+    assert stats().h2d_bytes - before <= theirs.nbytes / 4
+
+
+def test_columns_that_make_up_most_of_an_array_are_uploaded_with_what_is_between(stats, config):
+    config.adaptive_placement = False
+    theirs = numpy.ones((700, 600))
+    ours = mirrored(theirs)
+    before = stats().h2d_bytes
+    for k in range(590):
+        theirs[:, k] = ours[:, k] = k
+    assert_same(ours + ours, theirs + theirs)
+    assert stats().h2d_bytes - before <= theirs.nbytes

@@ -28,6 +28,7 @@ from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.eviction import storages
 from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.fused_views import fused_view
+from oxinp._core.lazy.lines import upload_lines
 from oxinp._core.lazy.parted import fetch_rest, parted, rejoined
 from oxinp._core.lazy.placement import device, device_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
@@ -144,12 +145,13 @@ def _upload(storage: Storage) -> Value:
             stale = storage.stale = whole
         elif stale.is_pin or stale.is_uploading:  # this copy is not kept
             stale = whole
-        elif stale.high > stale.low and writing.is_read(stale.buffer):
+        elif stale.is_outdated() and writing.is_read(stale.buffer):
             # Not to be brought up to date in place. Asked now, not when it became outdated: what was being recorded
             # then is known by the time that its thread has written to what it reads.
             stale = storage.stale = whole
+        lines = stale.lines
         low, high = stale.low, stale.high
-        stale.low, stale.high, stale.is_uploading = host.nbytes, 0, True
+        stale.low, stale.high, stale.lines, stale.is_uploading = host.nbytes, 0, None, True
     if explain.REPORTS:
         explain.note("copy", f"{host.nbytes} B to the device", "an operand of device work is on the host")
     try:
@@ -157,9 +159,13 @@ def _upload(storage: Storage) -> Value:
             stale.buffer = backend.allocate(host.nbytes)
         if high > low:
             device_of(stale.buffer).upload(stale.buffer.ptr + low, host_bytes(host)[low:high])
+        if lines is not None:
+            upload_lines(stale.buffer, host, lines)
     except BaseException:
         with SIDES:
             stale.cover(low, high)
+            if lines is not None:
+                stale.cover_lines(lines)
             stale.is_uploading = False
             if stale.buffer is None and storage.stale is stale:
                 storage.stale = None
@@ -169,7 +175,7 @@ def _upload(storage: Storage) -> Value:
     value = on_device(host_layout(host), stale.buffer)
     with SIDES:
         if storage.stale is stale:  # else it has been pinned since
-            if stale.high <= stale.low:  # else it has been written to since, and this copy is not kept
+            if not stale.is_outdated():  # else it has been written to since, and this copy is not kept
                 storage.value = value
             storage.stale = None
     return value
@@ -367,7 +373,8 @@ def begin_writing(handle: Handle) -> np.ndarray[Any, Any]:
                 if storage.host is host and storage.value is None:
                     stale = storage.stale
                     if stale is not None:
-                        stale.widen(*handle._layout.byte_bounds)
+                        stale.cover_part(handle._layout)
+                        stale.num_writes += 1
                     pinned(storage).num_writers += 1
                     return view
         attempt(_leave_stale, handle)
@@ -386,7 +393,9 @@ def _leave_stale(handle: Handle) -> None:
     if here.are_several:
         claim(storage)
     with SIDES:
-        storage.stale = Stale(value[1][0], *handle._layout.byte_bounds)
+        stale = Stale(value[1][0], value[0].layout.nbytes, 0)
+        stale.cover_part(handle._layout)
+        storage.stale = stale
         storage.value = None
 
 

@@ -13,6 +13,7 @@ from oxinp._core.errors.hearing import call_numerical, check_cast, put
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
@@ -34,6 +35,8 @@ def copy(array: Handle, order: Any = "C") -> Any:
         seen = array._seen if array._host is host else host_view(array)
         if seen.nbytes < config.offload_threshold or placement.is_host(seen.nbytes):
             return wrap_host(seen.copy(order))
+    elif balance.limit and is_hosted((array,)) and placement.is_host(array._layout.nbytes):
+        return wrap_host(host_view(array).copy(order))
     if array._layout.nbytes > _MOST:
         np.empty(array._layout.shape, array._layout.dtype)  # NumPy's own error
     axes = axes_of(array._layout, order)
@@ -180,7 +183,7 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
     if source == target and not copy_wanted and has_order(array._layout, order):
         return array
     larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
-    if (array._held or array._storage).host is not None and placement.is_host(larger):
+    if is_hosted((array,)) and placement.is_host(larger):
         return wrap_host(_on_host(np.ndarray.astype, source, target, host_view(array), target, order))
     axes = axes_of(array._layout, order)
     if axes is not None:

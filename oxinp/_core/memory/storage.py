@@ -37,6 +37,7 @@ from oxinp._runtime.forking import free_in_children
 if TYPE_CHECKING:
     import numpy as np
 
+    from oxinp._core.memory.layout import Layout
     from oxinp._runtime.memory import Buffer
     from oxinp._runtime.timeline import Timeline
 
@@ -74,15 +75,44 @@ class Leaf:
 FEWEST_WRITES = 8
 WRITE_NBYTES = 1 << 17
 """Bytes that are uploaded in the time that a write takes longer where there is an outdated copy."""
+LINES_NBYTES = 1 << 18
+"""Bytes that are uploaded in the time that it takes to gather lines, and to have a kernel scatter them."""
+
+Lines = tuple[int, int, int, int]
+"""Where the first one of lines begins, the bytes from one to the next and of each one, and how many there are."""
+
+
+def lines_of(layout: Layout) -> Lines | None:
+    """Return the lines that a part of an array is, as a column is; None where it takes as much of what is between."""
+    itemsize = layout.dtype.itemsize
+    shape, strides, width = layout.shape, layout.strides, itemsize
+    if len(shape) == 2 and strides[1] == itemsize:
+        width *= shape[1]
+    elif len(shape) != 1:
+        return None
+    pitch, count, low = strides[0], shape[0], layout.offset
+    return (low, pitch, width, count) if (pitch - width) * (count - 1) >= LINES_NBYTES else None
+
+
+def _joined(first: Lines, second: Lines) -> Lines | None:
+    """Return the lines that hold those of both; None where each of the first one has no counterpart in the second."""
+    (low, pitch, width, count), other = first, second[0]
+    if second[1] != pitch or second[3] != count:
+        return None
+    start, end = min(low, other), max(low + width, other + second[2])
+    return (start, pitch, end - start, count) if end - start <= pitch else None
 
 
 class Stale:
-    """An outdated device copy of a host value, and the range of its bytes that is outdated.
+    """An outdated device copy of a host value, and what of its bytes is outdated.
 
     Attributes
     ----------
     buffer : Buffer
     low, high : int
+        A range that is; none where the end is not behind the beginning.
+    lines : Lines or None
+        What is, too.
     num_writes : int
         On the host since the copy was good. Each takes longer than it would without the copy.
     is_uploading : bool
@@ -90,7 +120,7 @@ class Stale:
         was outdated then: the copy is not kept where another range is outdated at the end.
     """
 
-    __slots__ = ("buffer", "high", "is_uploading", "low", "num_writes")
+    __slots__ = ("buffer", "high", "is_uploading", "lines", "low", "num_writes")
 
     is_pin = False
 
@@ -98,8 +128,13 @@ class Stale:
         self.buffer = buffer
         self.low = low
         self.high = high
+        self.lines: Lines | None = None
         self.num_writes = 0
         self.is_uploading = False
+
+    def is_outdated(self) -> bool:
+        """Whether anything is."""
+        return self.high > self.low or self.lines is not None
 
     def cover(self, low: int, high: int) -> None:
         """Let a range of bytes be outdated, too; under `SIDES`."""
@@ -108,10 +143,22 @@ class Stale:
         if high > self.high:  # noqa: PLR1730
             self.high = high
 
-    def widen(self, low: int, high: int) -> None:
-        """Note a write to a range of the host side; under `SIDES`."""
-        self.cover(low, high)
-        self.num_writes += 1
+    def cover_lines(self, lines: Lines) -> None:
+        """Let lines be outdated, too; under `SIDES`."""
+        joined = lines if self.lines is None else _joined(self.lines, lines)
+        if joined is None:
+            low, pitch, width, count = lines
+            self.cover(low, low + pitch * (count - 1) + width)
+        else:
+            self.lines = joined
+
+    def cover_part(self, layout: Layout) -> None:
+        """Let a part of the array be outdated, too; under `SIDES`."""
+        lines = lines_of(layout)
+        if lines is None:
+            self.cover(*layout.byte_bounds)
+        else:
+            self.cover_lines(lines)
 
     def is_worn(self) -> bool:
         """Whether writes have cost so much for the copy that all may as well be uploaded again."""
@@ -221,7 +268,7 @@ def drop_pin(storage: Storage) -> None:
         stale = None
         if pin.buffer is not None and not pin.is_worn():
             stale = Stale(pin.buffer, 0, 0)
-            stale.num_writes = pin.num_writes
+            stale.num_writes, stale.lines = pin.num_writes, pin.lines
             stale.low, stale.high = pin.low, pin.high  # nothing is called from here on, see `SIDES`
         storage.stale = stale
 
@@ -238,7 +285,7 @@ def pinned(storage: Storage) -> Pin:
     if isinstance(stale, Stale) and stale is not WRITING:
         if not stale.is_uploading:  # else whoever does so reads it meanwhile
             pin.buffer, pin.low, pin.high = stale.buffer, stale.low, stale.high
-            pin.num_writes = stale.num_writes
+            pin.num_writes, pin.lines = stale.num_writes, stale.lines
         storage.stale = pin
         return pin
     # Nothing is called between the two, see `WRITING`.

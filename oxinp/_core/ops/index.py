@@ -35,7 +35,7 @@ from oxinp._core.manipulation.copy import assign, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
-from oxinp._core.memory.storage import SIDES, WRITING, Stale
+from oxinp._core.memory.storage import LINES_NBYTES, SIDES, WRITING, Stale
 from oxinp._core.ops import advanced, again
 from oxinp._core.ops.by_key import FIRST_AXIS, fill, key_on_host, scatter_values, selected
 from oxinp._core.ops.keys import (
@@ -256,12 +256,17 @@ def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> boo
         finally:
             end_writing(storage)
         return True
-    touched = _touched(array, seen, key)
+    low, high = _touched(array, seen, key)
+    part = None if high - low < LINES_NBYTES else host_part(array, host, seen[as_view_key(key)])._layout
     with SIDES:
         stale = storage.stale
         if stale is None or storage.value is not None or storage.host is not host:
             return False
-        stale.widen(*touched)
+        if part is None:
+            stale.cover(low, high)
+        else:
+            stale.cover_part(part)
+        stale.num_writes += 1
         put(seen, key, given)
         if type(stale) is Stale and not stale.is_uploading and stale.is_worn():
             storage.stale = None
