@@ -2,8 +2,8 @@
 
 What an expression of NumPy's makes on its way is freed at once. glibc gives blocks of 128 KB or more back to the
 system, which hands out new pages for the next ones and clears them: that takes several times as long as adding two
-arrays of some hundred kilobytes. A program that has asked for limits of its own, by glibc's environment variables, keeps
-them.
+arrays of some hundred kilobytes. A program that has asked for limits of its own, by the environment variables of
+glibc, keeps them.
 """
 
 from __future__ import annotations

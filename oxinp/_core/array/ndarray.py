@@ -13,6 +13,7 @@ import numpy as np
 from oxinp._core.array import buffer, elements, numpys_calls, slots
 from oxinp._core.array.array_type import OWN_NAME, ArrayType
 from oxinp._core.array.conversions import Conversions
+from oxinp._core.array.dispatch import functions
 from oxinp._core.array.flags import Flags
 from oxinp._core.array.methods import array_methods, describe
 from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
@@ -386,7 +387,7 @@ def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
 def _begin() -> None:
     """Do what is to be done before the first array is made."""
     host_heap.follow_setting()
-    follow_setting(ndarray)
+    follow_setting(ndarray, functions)
 
 
 inlining.enter_class(ndarray, before_first=_begin)

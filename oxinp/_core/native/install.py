@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate, repeat
 from threading import RLock
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._config import before_change, config
-from oxinp._core.array.dispatch import functions
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
 from oxinp._core.native import calls, elements, objects, operators, ufuncs
@@ -93,6 +92,7 @@ class _Call(NamedTuple):
 
 
 _CHANGING = free_in_children(RLock())
+_functions: dict[Any, Any] = {}  # functions of NumPy's -> ours
 _pages: list[Any] = []  # which are mapped as long as there may be calls
 
 
@@ -183,7 +183,7 @@ def _called(kind: type) -> Iterator[tuple[Any, Callable[[type, int], bytes]]]:
     if objects.VECTORCALL is None:
         return
     for function, make in (
-        *((functions.get(theirs), make) for theirs, make in calls.FUNCTIONS.items()),
+        *((_functions.get(theirs), make) for theirs, make in calls.FUNCTIONS.items()),
         *((getattr(kind, name), make) for name, make in calls.METHODS.items()),
         (kind.__dict__["T"].fget, calls.transposed),
     ):
@@ -260,8 +260,17 @@ def _change(kind: type, is_wanted: bool) -> None:
         uninstall(kind)
 
 
-def follow_setting(kind: type) -> None:
-    """Let a class have slots in machine code while the setting `machine_code` says so."""
+def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
+    """Let arrays have slots in machine code, and functions be called so, while the setting `machine_code` says so.
+
+    Parameters
+    ----------
+    kind : type
+        That of arrays.
+    functions : mapping
+        Functions of NumPy's -> ours.
+    """
+    _functions.update(functions)
     before_change.setdefault("offload_threshold", []).append(_update)
     before_change.setdefault("machine_code", []).append(partial(_change, kind))
     _change(kind, config.machine_code)
