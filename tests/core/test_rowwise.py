@@ -7,7 +7,6 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import row_programs, rowwise
-from oxinp._core.memory import layout
 from oxinp._core.memory.recent import MEETINGS
 from tests.comparator import assert_same
 
