@@ -119,6 +119,19 @@ class Function(Frame):
         code.jump(again, "g")
         code.label(done)
 
+    def if_no_larger(self, one: str, other: str, label: str) -> None:
+        """Go to a label where what two arrays of NumPy's broadcast to has the shape of one of them, if they do."""
+        code = self.code
+        for whole, spread in ((one, other), (other, one)):
+            is_unknown = self.new_label()
+            code.load_int("rcx", spread, ARRAY_NDIM)
+            code.load_int("rax", whole, ARRAY_NDIM)
+            code.compare("rax", "rcx")
+            code.jump(is_unknown, "l")
+            self.unless_whole(whole, is_unknown)
+            code.jump(label)
+            code.label(is_unknown)
+
     def require_same_shape(self, one: str, other: str) -> None:
         """Go to the general function unless two arrays of NumPy's have the same shape."""
         code, again, done = self.code, self.new_label(), self.new_label()
@@ -145,19 +158,21 @@ class Function(Frame):
         self.code.compare_number_with("rax", SIZE, 0)
         self.code.jump(label, "ne")
 
-    def multiply_extents(self, array: str) -> None:
-        """Let `rax` have the number of elements of an array of NumPy's."""
-        code, again, done = self.code, self.new_label(), self.new_label()
+    def multiply_extents(self, *arrays: str) -> None:
+        """Let `rax` have the number of elements of an array of NumPy's, or the product of those of several."""
+        code = self.code
         code.set("rax", 1)
-        code.load_int("rcx", array, ARRAY_NDIM)
-        code.load("rdx", array, ARRAY_SHAPE)
-        code.label(again)
-        code.add("rcx", -1)
-        code.jump(done, "s")
-        code.multiply("rax", "rdx", 0)
-        code.add("rdx", 8)
-        code.jump(again)
-        code.label(done)
+        for array in arrays:
+            again, done = self.new_label(), self.new_label()
+            code.load_int("rcx", array, ARRAY_NDIM)
+            code.load("rdx", array, ARRAY_SHAPE)
+            code.label(again)
+            code.add("rcx", -1)
+            code.jump(done, "s")
+            code.multiply("rax", "rdx", 0)
+            code.add("rdx", 8)
+            code.jump(again)
+            code.label(done)
 
     def unless_smaller(self, array: str, label: str, most: int | None = None) -> None:
         """Go to a label where an array of NumPy's has too many elements to be `FEW`, or at least a number of them."""

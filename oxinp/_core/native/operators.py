@@ -70,12 +70,17 @@ def _require_middling(function: Function, array: str, reach: int) -> None:
     function.multiply_extents(array)
     code.compare_number("rax", 0)
     code.jump("general", "e")
-    code.compare_number("rax", -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach))
+    code.compare_number("rax", _most_middling(reach))
     code.jump("general", "ge")
 
 
+def _most_middling(reach: int) -> int:
+    """Return from how many elements on an array is not the host's by its bytes alone."""
+    return -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach)
+
+
 def _compute_middling(function: Function, kind: type, numpys: int, reach: int, *, is_kept: bool = True) -> None:
-    """Lay out ``middling``: two arrays of one shape that are not small, or one and a number."""
+    """Lay out ``middling``: two arrays that are not small, and make no more than these have; or one and a number."""
     code = function.code
     code.label("middling")
     function.unless_type("rbx", kind, "middling number first")
@@ -84,6 +89,10 @@ def _compute_middling(function: Function, kind: type, numpys: int, reach: int, *
     function.unless_type("rbp", kind, "middling number")
     function.load_seen("r14", "rbp", storage="r13")
     _require_middling(function, "r14", reach)
+    function.multiply_extents("r12", "r14")  # what they make has no more
+    code.compare_number("rax", _most_middling(reach))
+    code.jump("compute middling", "l")
+    function.if_no_larger("r12", "r14", "compute middling")
     function.require_same_shape("r12", "r14")
     code.jump("compute middling")
     code.label("middling number")
