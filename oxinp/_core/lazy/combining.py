@@ -316,6 +316,10 @@ def _leaves_of(
 
 def _common(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """Return what two shapes broadcast to; () where they do not, which `combine` says in NumPy's words."""
+    if shape[-len(other) :] == other:  # as rows do
+        return shape
+    if other[-len(shape) :] == shape:
+        return other
     try:
         return broadcast_shapes([shape, other], None)
     except ValueError:

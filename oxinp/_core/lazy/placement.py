@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 # come from may go over a few storages in turn, but does nothing else to them.
 ACCESSES_BEFORE_MIRROR = 16
 MIRRORED_NBYTES = int(2 * WAIT * COPY_RATE)
-"""Of a mirror for each access before it, where a large array has lost one: the larger it is, the more it takes."""
+"""Of the mirror of a large array for each access before it: the larger it is, the more it takes."""
 MIN_WINDOWED_NBYTES = 1 << 20
 """Arrays below that are fetched whole as often as need be."""
 MAX_MIRRORED = 64
@@ -183,15 +183,15 @@ def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = Fals
 
 
 def _is_worth_mirror(reference: ref[Storage], value: Any, count: int, is_read_by_elements: bool) -> bool:
-    """Whether so many accesses in a row are worth a mirror: more where a large array has lost one to a write.
+    """Whether so many accesses in a row are worth a mirror: the more the larger the array.
 
-    Who reads elements of such an array gets a window.
+    Who reads elements of a large array waits for each, and gets a window where it has lost a mirror to a write.
     """
     nbytes = 0 if value is None else value[0].layout.nbytes
     if nbytes < MIN_WINDOWED_NBYTES:
         return True
     times = mirrored.get(reference, 0)
-    if times and not is_read_by_elements and count <= nbytes // MIRRORED_NBYTES:
+    if not is_read_by_elements and count <= nbytes // MIRRORED_NBYTES:
         return False
     if not times and len(mirrored) >= MAX_MIRRORED:
         mirrored.clear()

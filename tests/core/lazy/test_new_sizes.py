@@ -2,6 +2,8 @@
 
 # ruff: noqa: ICN001, ARG001 - oxinp is np where programs are written, all of which take the same
 
+import itertools
+
 import numpy
 import pytest
 
@@ -405,6 +407,16 @@ def test_a_loop_over_more_parts_than_are_kept_enters_no_products(monkeypatch):
     entered = len(matmul._PRODUCTS)
     turn()
     assert len(matmul._PRODUCTS) == entered
+
+
+def test_shapes_broadcast_as_numpys():
+    shapes = [shape for ndim in (1, 2, 3) for shape in itertools.product((0, 1, 2, 3), repeat=ndim)]
+    for one, other in itertools.product(shapes, repeat=2):
+        try:
+            wanted = numpy.broadcast_shapes(one, other)
+        except ValueError:
+            wanted = ()
+        assert combining._common(one, other) == wanted, (one, other)
 
 
 def test_a_leaf_is_one_graph():

@@ -141,6 +141,19 @@ def test_short_writes_to_an_array_have_it_fetched_the_later_the_larger_it_is(sta
     assert x[::2][:5].tolist() == [0, 2, 4, 6, 8]
 
 
+def test_short_accesses_to_an_array_have_it_fetched_the_later_the_larger_it_is(monkeypatch):
+    monkeypatch.setattr(placement, "MIRRORED_NBYTES", SIZE * 8 // 40)
+    x = np.arange(float(SIZE)) * 1
+    np.evaluate(x)  # which has had no mirror yet
+    for i in range(19):  # twice each
+        x[i + 100 : i + 103] = x[i : i + 3]
+    assert x._storage.host is None
+    for i in range(10):
+        x[i + 200 : i + 203] = x[i : i + 3]
+    assert x._storage.host is not None
+    assert x[200:205].tolist() == [0, 1, 2, 3, 4]
+
+
 def matrix():
     """Return a matrix that is on the device alone."""
     n = SIZE // 64
