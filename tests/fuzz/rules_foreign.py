@@ -129,6 +129,8 @@ def foreign_class(scope: Scope) -> None:
         return  # products, whose sums NumPy and its BLAS round as the memory lies
     if "matrix" in made and "stack([{f}, {a}])" in use:
         return  # the result would have three dimensions: a matrix makes itself two, and NumPy writes behind its end
+    if use.startswith("abs") and scope.values[a].dtype.kind == "c":
+        return  # rounded as it comes, while what is told of an object of another class is compared to the bit
     if "copyto" in use and 1 in scope.values[a].shape and not scope.values[a].flags.writeable:
         return  # refused, unless it is the same memory with the same strides, which no buffer has for one element
     described = f"foreign.described({use.format(a=a, f='_foreign')})"

@@ -34,7 +34,7 @@ REARRANGEMENTS = (
     "np.sort(np.partition({a} + 0, 0), axis=None)", "np.median(np.floor(np.clip({a}, -9, 9)), axis=0)",
     "np.percentile({a} + 0, 40, axis=-1, method='lower')", "np.nanquantile({a} + 0, 0.3, method='nearest')",
     "np.insert({a}, 1, 5, axis=0)", "np.trim_zeros({a}.ravel())", "np.choose(({a} > 1) + 0, [{a}, 7])",
-    "np.ravel_multi_index(np.nonzero({a}), {a}.shape)", "np.unravel_index(np.arange({a}.size), {a}.shape)[0]",
+    "np.ravel_multi_index(np.nonzero({a}), {a}.shape)", "np.unravel_index(np.arange({a}.size), {a}.shape)[0] + 0",
     "np.convolve(({a} > 1).ravel() + 0, [1, 2, 1], 'same')", "np.correlate(({a} > 1).ravel() + 0, [1, 2])",
     "np.packbits({a} > 1)", "np.unpackbits(np.packbits({a} > 1, axis=-1), axis=-1)", "np.delete({a}, [0, -1], axis=-1)",
     "np.piecewise({a}, [{a} > 1], [7, 0])", "np.bincount(({a} > 1).ravel() + 0, np.ones({a}.size))",
@@ -46,7 +46,7 @@ REARRANGEMENTS = (
     "np.histogramdd((({a} > 1).ravel() + 0.5, ({a} > 2).ravel() + 0.5), (2, 3))[0]", "np.extract({a} > 1, {a})",
     "np.histogram_bin_edges(({a} > 1) + 0.5, 4)", "np.nancumsum({a} > 1)", "np.nancumprod(({a} > 1) + 1, axis=-1)",
     "np.r_[{a}.ravel(), 1, 2]", "np.c_[{a}.ravel(), {a}.ravel()]", "{a}[np.ix_(range(len({a})))]",
-    "np.compress({a}.ravel() > 1, {a}.ravel())", "np.unique_inverse({a} > 1)[1]", "np.tril_indices(len({a}))[1]",
+    "np.compress({a}.ravel() > 1, {a}.ravel())", "np.unique_inverse({a} > 1)[1]", "np.tril_indices(len({a}[:90]))[1]",
     "np.triu_indices_from(np.atleast_2d({a}))[0]", "np.diag_indices(len({a}))[0]", "np.flatnonzero({a})",
 )  # fmt: skip
 

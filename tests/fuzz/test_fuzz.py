@@ -4,19 +4,24 @@ Some programs run every time; with ``--full`` many more do, of a seed that nobod
 names. Bulk runs are `python -m tests.fuzz`; what hypothesis adds is the shrinking of choices that deletion cannot do.
 """
 
+import contextlib
 import os
+import warnings
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
 import oxinp
-from tests.fuzz.draw import Draw
+from tests.fuzz.draw import Draw, RandomDraw
 from tests.fuzz.generate import generate, generate_seeded, profiles_for
 from tests.fuzz.program import Normwise, Reduction
 from tests.fuzz.regressions import PROGRAMS
-from tests.fuzz.rules_functions import ROUNDED
+from tests.fuzz.rules_foreign import foreign_class
+from tests.fuzz.rules_functions import EXACT, ROUNDED
 from tests.fuzz.rules_library import NORMWISE
+from tests.fuzz.rules_make import REARRANGEMENTS
+from tests.fuzz.scope import Scope
 from tests.fuzz.twin import find_difference, raising_statements
 
 SEEDS = (1, 2)  # of the programs that run every time
@@ -86,6 +91,30 @@ def test_rounding_errors_of_sums_that_cancel_are_below_their_bound(code, sign):
     code = code.format(x="x")
     given, exact = (eval(code, {"np": np, "x": values.astype(dtype)}) for dtype in ("f8", "g"))  # noqa: S307
     assert np.all(abs(given - exact) <= Normwise(code, NORMWISE).bound(given))
+
+
+def _number_of_elements(value):
+    return sum(map(_number_of_elements, value)) if isinstance(value, (list, tuple)) else np.size(value)
+
+
+@pytest.mark.parametrize("code", [*EXACT, *REARRANGEMENTS])
+def test_no_function_makes_far_more_elements_than_it_is_given(code):
+    """The triangle of a matrix with as many rows as a long vector has elements takes gigabytes on an emulator."""
+    a = np.arange(8192, dtype=np.float32)
+    names = {"np": np, "numpy": np, "a": a, "i": (np.atleast_2d(a) > 1) + 0, "q": np.where(a > 1, 1.0, np.nan)}
+    made = 0
+    with warnings.catch_warnings(action="ignore"), contextlib.suppress(Exception):  # what it does not take is no matter
+        made = _number_of_elements(eval(code.format(a="a", b="a", p="a", q="q", i="i"), names))  # noqa: S307
+    assert made <= 16 * a.size
+
+
+@pytest.mark.parametrize(("dtype", "is_drawn"), [("c16", False), ("f8", True)])
+def test_absolute_values_that_round_are_not_compared_to_the_bit(dtype, is_drawn):
+    scope = Scope(RandomDraw("1"), (4,), 1000)
+    scope.emit("create", f"a1 = np.ones(4, dtype='{dtype}')")
+    for _ in range(1000):
+        foreign_class(scope)
+    assert any("abs(_foreign)" in statement.code for statement in scope.statements) == is_drawn
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=[program.origin for program in PROGRAMS])
