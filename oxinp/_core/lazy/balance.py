@@ -29,9 +29,9 @@ from oxinp._runtime.forking import free_in_children
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph, Structure
 
-RECORD = 2.0
+RECORD = 3.0
 """Microseconds to record an elementwise operation, most of which are launched together with others."""
-LAUNCH = 8.0
+LAUNCH = 16.0
 """Microseconds to launch a kernel."""
 RECORDED = RECORD + LAUNCH / 4
 """Microseconds of an elementwise operation with its share of a launch, where nobody knows how many share one."""
