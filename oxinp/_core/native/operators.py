@@ -229,7 +229,7 @@ def require_small_product(function: Function, one: str, other: str) -> None:
 
 
 def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
-    """Return the code of ``a @ b``, of small arrays of ours, or of a middling matrix and a vector."""
+    """Return the code of ``a @ b``, of small arrays of ours, or of middling vectors and matrices with a vector."""
     function = Function(kind, before)
     code = function.code
     function.begin()
@@ -245,8 +245,11 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     code.load_int("rax", "r12", ARRAY_NDIM)
     code.load_int("rcx", "r14", ARRAY_NDIM)
     code.add_register("rax", "rcx")
+    code.compare_number("rax", 2)  # two vectors
+    code.jump("of vectors", "e")
     code.compare_number("rax", 3)  # a matrix and a vector
     code.jump("general", "ne")
+    code.label("of vectors")
     for each in ("r12", "r14"):
         is_float = function.new_label()
         code.load("rax", each, ARRAY_DTYPE)

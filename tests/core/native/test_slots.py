@@ -55,7 +55,7 @@ EXPRESSIONS = _listed(
     K[:, None, :] - K[None]; E + M[:1, :3]; M[:, :1] * 2.0; np.maximum(M[:, :1], M[:1]); np.exp(M[:, :1]);
     np.minimum(M[:, :1], 0); M[:, :1] > M[:1]; x * M[:, :1]; c[:, None] * c; np.add(K[:, :1], i);
     K[:, :1] + K[:, :1].T; L[:, :1] + L[:1]; M[:, :1] + Z; D @ D[0]; D[:, 0] @ D; D @ a; D @ i[:1]; D.T @ D[:, 1];
-    B @ B; D[None] @ D[0]; B[1:] - B[:-1]; D - D[0]
+    B @ B; B[1:3000] @ B[:2999]; B @ B[1:]; D[0] @ Z; D[None] @ D[0]; B[1:] - B[:-1]; D - D[0]
     """
 )
 CALLS = _listed(
