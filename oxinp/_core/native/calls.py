@@ -23,7 +23,6 @@ from oxinp._core.native.elements import return_part
 from oxinp._core.native.function import HOST, MIDDLE, MOST, NONE, SEEN, VALUE, Function, cells
 from oxinp._core.native.objects import (
     ARRAY_BASE,
-    ARRAY_DTYPE,
     ARRAY_NDIM,
     ARRAY_SHAPE,
     LIST_ITEMS,
@@ -177,10 +176,7 @@ def cast(kind: type, before: int) -> bytes:
     call.load_array(0, "rbx", "r12")
     code.load("r14", "rbp", 8)
     call.require_dtype("r14")
-    code.load("rax", "r12", ARRAY_DTYPE)
-    call.if_one_of("rax", map(np.dtype, _REALS), "of one")
-    code.jump("general")
-    code.label("of one")
+    call.require_elements("r12", _REALS)
     call.unless_reported()
     call.call_numpys(np.ndarray.astype, "r12", "r14", result="r13")
     call.return_new("r13", "r12")
@@ -217,15 +213,9 @@ def outer(kind: type, before: int, function: object) -> bytes:
     code.load("rax", "rcx", 0)
     code.load("rcx", "r14", ARRAY_SHAPE)
     code.multiply("rax", "rcx", 0)
-    code.set("rcx", ctypes.addressof(cells))
-    code.compare_with("rcx", MIDDLE, "rax")
-    code.jump("general", "le")
+    call.require_below(MIDDLE, "rax")
     for each in ("r12", "r14"):
-        is_real = call.new_label()
-        code.load("rax", each, ARRAY_DTYPE)
-        call.if_one_of("rax", map(np.dtype, MIDDLING), is_real)
-        code.jump("general")
-        code.label(is_real)
+        call.require_elements(each, MIDDLING)
     call.unless_reported()
     call.call_numpys(function, "r12", "r14", result="r13")
     call.wrap("r13", "r12", is_few=False)
@@ -270,9 +260,7 @@ def _require_small_shape(call: _Call) -> None:
     code.jump("general", "g")
     code.jump("next extent")
     code.label("counted")
-    code.set("rcx", ctypes.addressof(cells))
-    code.compare_with("rcx", MOST, "r13")
-    code.jump("general", "le")
+    call.require_below(MOST, "r13")
 
 
 def of_shape(kind: type, before: int, function: object) -> bytes:
@@ -453,10 +441,7 @@ def of_list(kind: type, before: int) -> bytes:
     code.jump("general", "le")
     call.unless_reported()
     call.call_numpys(np.array, "r14", result="r13")
-    code.load("rax", "r13", ARRAY_DTYPE)
-    call.if_one_of("rax", map(np.dtype, (np.float64, np.int64)), "of numbers")
-    code.jump("too large")
-    code.label("of numbers")
+    call.require_elements("r13", (np.float64, np.int64), "too large")
     call.return_new("r13", "r12", is_marked=True)
     return code.assembled()
 

@@ -61,10 +61,7 @@ def _load_advanced(function: Function, target: str) -> None:
     """Let a register have the host's view of a key, in `rbp`, that is a small or middling array of ours."""
     code = function.code
     function.load_seen(target, "rbp", storage="r8")
-    code.load("rax", target, ARRAY_DTYPE)
-    function.if_one_of("rax", map(np.dtype, _KEYS), "a key")
-    code.jump("general")
-    code.label("a key")
+    function.require_elements(target, _KEYS)
     code.load_int("rax", target, ARRAY_NDIM)  # of one number NumPy makes a view
     code.compare_number("rax", 0)
     code.jump("general", "e")

@@ -11,6 +11,8 @@ NumPy's own functions are called in the user's frame, so that what they warn of 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from oxinp._core.memory.storage import WRITING, Storage
 from oxinp._core.native import objects
 from oxinp._core.native.frame import Frame
 from oxinp._core.native.objects import (
+    ARRAY_DTYPE,
     ARRAY_NDIM,
     ARRAY_SHAPE,
     SIZE,
@@ -168,9 +171,7 @@ class Function(Frame):
     def require_small_together(self, one: str, other: str) -> None:
         """Go to the general function unless what two arrays of NumPy's broadcast to is small."""
         self.multiply_broadcast(one, other)
-        self.code.set("rcx", ctypes.addressof(cells))
-        self.code.compare_with("rcx", MOST, "rax")
-        self.code.jump("general", "le")
+        self.require_below(MOST, "rax")
 
     def unless_reported(self, label: str = "general") -> None:
         """Go to a label where somebody watches what is done."""
@@ -199,16 +200,26 @@ class Function(Frame):
         if most is not None:
             code.compare_number("rax", most)
             code.jump(label, "ge")
-        code.set("rcx", ctypes.addressof(cells))
-        code.compare_with("rcx", MOST, "rax")
-        code.jump(label, "le")
+        self.require_below(MOST, "rax", label)
 
     def require_middle(self, array: str, label: str = "general") -> None:
         """Go to a label where an array of NumPy's has more elements than are the host's by their bytes alone."""
         self.multiply_extents(array)
+        self.require_below(MIDDLE, "rax", label)
+
+    def require_below(self, cell: int, count: str, label: str = "general") -> None:
+        """Go to a label unless a number of elements is below one of those that change, `MOST` or `MIDDLE`."""
         self.code.set("rcx", ctypes.addressof(cells))
-        self.code.compare_with("rcx", MIDDLE, "rax")
+        self.code.compare_with("rcx", cell, count)
         self.code.jump(label, "le")
+
+    def require_elements(self, array: str, kinds: Iterable[Any], label: str = "general") -> None:
+        """Go to a label unless an array of NumPy's has elements of one of some types."""
+        is_known = self.new_label()
+        self.code.load("rax", array, ARRAY_DTYPE)
+        self.if_one_of("rax", map(np.dtype, kinds), is_known)
+        self.code.jump(label)
+        self.code.label(is_known)
 
     def make_handle(self, seen: str, target: str) -> None:
         """Let a register have a new array whose `_seen` takes over the reference; go to ``no handle`` if it fails."""

@@ -9,7 +9,7 @@ import numpy as np
 from oxinp._core.lazy import inlining
 from oxinp._core.native.function import MOST, MOST_WRITTEN, NONE, Function, cells
 from oxinp._core.native.numbers import load_number
-from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_NDIM, ARRAY_SHAPE, TYPE
+from oxinp._core.native.objects import ARRAY_NDIM, ARRAY_SHAPE, TYPE
 
 MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
@@ -59,14 +59,11 @@ def _compute(function: Function, numpys: int, *operands: str, is_few: bool = Tru
 
 def _require_middling(function: Function, array: str, reach: int) -> None:
     """Go to the general function unless an array is the host's by its bytes alone, of elements of 8 bytes or less."""
-    code, is_known = function.code, function.new_label()
+    code = function.code
     code.set("rcx", ctypes.addressof(cells))
     code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
     code.jump("general", "e")
-    code.load("rax", array, ARRAY_DTYPE)
-    function.if_one_of("rax", map(np.dtype, MIDDLING), is_known)
-    code.jump("general")
-    code.label(is_known)
+    function.require_elements(array, MIDDLING)
     function.multiply_extents(array)
     code.compare_number("rax", 0)
     code.jump("general", "e")
@@ -223,9 +220,7 @@ def require_small_product(function: Function, one: str, other: str) -> None:
     code.add("r8", -1)
     code.jump(next_axis, "ne")
     code.label(done)
-    code.set("rcx", ctypes.addressof(cells))
-    code.compare_with("rcx", MOST, "rax")
-    code.jump("general", "le")
+    function.require_below(MOST, "rax")
 
 
 def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
@@ -251,11 +246,7 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     code.jump("general", "ne")
     code.label("of vectors")
     for each in ("r12", "r14"):
-        is_float = function.new_label()
-        code.load("rax", each, ARRAY_DTYPE)
-        function.if_one_of("rax", map(np.dtype, (np.float64, np.float32)), is_float)
-        code.jump("general")
-        code.label(is_float)
+        function.require_elements(each, (np.float64, np.float32))
         function.require_middle(each)
     _compute(function, numpys, "r12", "r14", is_few=False)
     function.end_wrap("r13")

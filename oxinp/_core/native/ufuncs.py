@@ -5,13 +5,11 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-import numpy as np
-
 from oxinp._core.lazy import inlining
 from oxinp._core.native import objects
 from oxinp._core.native.function import Function
 from oxinp._core.native.numbers import NUMBERS, load_number
-from oxinp._core.native.objects import ARRAY_DTYPE, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.objects import INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.operators import MIDDLING
 from oxinp._core.ufunc.objects import OF_TWO
 
@@ -81,10 +79,7 @@ def array_ufunc(kind: type, method: Any) -> bytes:
     code.compare_number("rax", inlining.HEAVY)
     code.jump("general", "g")
     function.load_seen("r14", "rbx", storage="r8")
-    code.load("rax", "r14", ARRAY_DTYPE)
-    function.if_one_of("rax", map(np.dtype, MIDDLING), "known")
-    code.jump("general")
-    code.label("known")
+    function.require_elements("r14", MIDDLING)
     function.require_small("rbx", "r14")
     _call_ufunc(function, "r13", 2)
     function.end_of_method(method)
