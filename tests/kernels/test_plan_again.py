@@ -94,9 +94,25 @@ def test_sums_of_one_element_many_times():
 
 
 SHAPES = {
-    0: ([1, 2, 9, 40, 700, 3000], [1, 31, *[32, 48, 96, 101, 1008] * 2]),
+    0: ([1, 2, 9, 40, 700, 3000], [1, 16, 31, *[32, 48, 96, 101, 1008] * 2]),
     1: ([1, 2, 9, *[40, 200] * 2, 3000], [1, 31, 96, 101, 1008, 5000, *[40_000, 200_001] * 2]),
 }
+
+
+def test_sums_of_few_columns():
+    types = [f64, f32]
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    num_known = 0
+    for steps in [((1, 0), (16, 1)), ((16, 1), (16, 1)), ((7, 0), (40, 1))]:
+        for length in (3000, 2999, 2500, 5000, 2400):
+            arrays = list(starmap(Operand, zip(types, steps, (256, 256), strict=True)))
+            again = known.columns_again((length, 16), steps, (256, 256), 1, H200)
+            wanted = known.plan((length, 16), (0,), arrays, Operand(f64, (1,)), H200)
+            if again is not None:
+                num_known += 1
+                (launch,) = wanted.steps
+                assert again == (launch.kernel, launch.grid, launch.constants)
+    assert num_known >= 10
 
 
 @pytest.mark.parametrize("axis", SHAPES)

@@ -11,7 +11,7 @@ from oxinp._kernels.nest import magic
 from oxinp._kernels.plan import ALIGNMENT, Joined
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import ColumnsSpec
-from oxinp._kernels.reduce.loops import MAX_VECTOR
+from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED
 from oxinp._kernels.reduce.passes import MAX_KEPT, UNITS_PER_LANE, Passes, Walk
 from oxinp._kernels.reduce.rows import WARP, RowsSpec
 
@@ -211,9 +211,14 @@ class KnownPasses(Passes):
         device : Device
         """
         length, width = shape
+        if width < MIN_COLUMNS:  # lanes go along the rows, unless `fold` has to decide
+            if length * width >= MIN_FOLDED and all(own in {(width, 1), (0, 0)} for own in steps):
+                return None
+            turned = tuple([own[::-1] for own in steps])
+            return self.rows_again((width, length), turned, alignments, written, device)
         key = 0, steps, alignments, written, width % MAX_VECTOR
         alike = self._alike.get(key) or self._meet_alike(key)
-        if alike is None or length < 2 or width < MIN_COLUMNS or width == alike.whole:
+        if alike is None or length < 2 or width == alike.whole:
             return None
         if max(alike.down * length + alike.across * width, length * width) >= MAX_INDEX_32:
             return None
