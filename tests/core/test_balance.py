@@ -303,6 +303,19 @@ def test_what_is_waited_for_is_all_that_was_launched_since():
     assert learned.limit
 
 
+def test_writes_by_index_may_be_waited_for_where_they_are_not_sampled(config, monkeypatch):
+    """A wait after a write to a large array is not charged to the small ones from which the values were computed."""
+    config.offload_threshold = 4096
+    large, index = matrix(np, (40_000,)), np.arange(0, 30_000, 3)
+    values = np.sqrt(index * 1.0)
+    np.evaluate(large, index, values)
+    told = []
+    monkeypatch.setattr(Balance, "ran", lambda *given: told.append(given[1]) or NUM_SIZES)
+    for _ in range(4):
+        large[index] = values
+    assert told == [large.nbytes] * 4
+
+
 def test_copies_of_what_larger_work_leaves_are_no_reason_to_have_more_on_the_host():
     learned = Balance()
     large, middling = (types.SimpleNamespace(buffer=types.SimpleNamespace(nbytes=n)) for n in (1 << 30, 300_000))

@@ -200,9 +200,11 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
 
 
 def _weigh(bound: BoundOp, layout: Layout, leaves: tuple[Any, ...], *, is_first: bool) -> None:
-    """Let placement learn from an operation that has written to a view."""
+    """Let placement learn from an operation that has written to a view, and know that it may be waited for."""
     if layout.nbytes < balance.reach and (is_first or is_sampled()):
         bound.weigh(layout.nbytes, leaves, is_first=is_first)
+    else:
+        balance.ran(layout.nbytes, leaves)
 
 
 def note_written(storage: Storage) -> None:
