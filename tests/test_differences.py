@@ -612,11 +612,12 @@ def test_what_where_leaves_out(config):
     assert results == [[0, 1, 0, 5, 7], [0, 1, 0, 1, 1]]
 
 
-@backs("The arrays of `np.nonzero` in several dimensions lie in memory one after the other")
+@backs("The arrays of `np.nonzero` and `np.unravel_index` in several dimensions lie in memory")
 def test_memory_of_nonzero(config):
     config.offload_threshold = 0
     found = [xp.nonzero(xp.ones((2, 3))) for xp in (np, numpy)]
-    assert [[x.strides for x in arrays] for arrays in found] == [[(8,)] * 2, [(16,)] * 2]
+    found += [xp.unravel_index(xp.arange(6), (2, 3)) for xp in (np, numpy)]
+    assert [[x.strides for x in arrays] for arrays in found] == [[(8,)] * 2, [(16,)] * 2] * 2
 
 
 @backs("A pickle that NumPy wrote names NumPy's own functions and generators")

@@ -17,8 +17,8 @@ from typing import Any
 from oxinp._config import before_change, config
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's numbers for `mallopt`
-_MOST_MMAP = 32 << 20
-"""Bytes of the largest blocks that glibc lets lie in its heap."""
+_MOST_MMAP = 4 << 20
+"""Bytes from which on NumPy asks the system for large pages, which the heap does not have: they stay out of it."""
 _USUAL = 128 << 10
 _MOST = 2**31 - 1
 _OWN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_ARENA_TEST", "GLIBC_TUNABLES")

@@ -330,8 +330,8 @@ def test_products_of_new_sizes_have_no_program_whatever_is_made_of_them(monkeypa
     for k in range(10, 80):
         v = x[:20].copy()
         v -= Q[:, :k] @ x[:k]
-        float(np.linalg.norm(v))  # of one size
-    assert len(merged) == 1
+        float(np.linalg.norm(v))  # of one size, until which has come often it may be merged
+    assert 1 <= len(merged) <= rowwise.EARLY
 
 
 def test_explained():

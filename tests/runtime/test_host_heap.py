@@ -64,14 +64,14 @@ def asked(monkeypatch):
     [
         (0, 128 << 10, 128 << 10),
         (1 << 20, 1 << 20, 1 << 20),
-        (1 << 30, 1 << 30, 32 << 20),
-        (1 << 40, 2**31 - 1, 32 << 20),
+        (1 << 30, 1 << 30, 4 << 20),
+        (1 << 40, 2**31 - 1, 4 << 20),
     ],
 )
 def test_setting(asked, kept, trim, mmap):
     with config.override(host_memory_kept=kept):
         assert asked == [(-3, mmap), (-1, trim)]
-    assert asked[2:] == [(-3, 32 << 20), (-1, 256 << 20)]
+    assert asked[2:] == [(-3, 4 << 20), (-1, 256 << 20)]
 
 
 def test_elsewhere_nothing_is_set(monkeypatch):

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage, Value
 
 _PROGRAMS = new_table()
-_STRUCTURES = new_table()  # of which there has been a program
+EARLY = 4 * MEETINGS
+"""Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado."""
+_STRUCTURES = new_table()  # of which there has been a program -> its sizes, and how often these came early
 
 is_patient = True
 """Sizes of a known structure that have not been met often run one reduction after the other: that takes arithmetic, and
@@ -223,16 +225,17 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
         shapes += (shape,)
         if bound.op is ELEMENTWISE_CALL:
             size = max(size, _reduced_size(entry.call.leaves))
-    operations = _operations_of(results)
     structure = graph.structure, kinds
     sizes = structure, graph.shape, shapes, size
-    if not (_STRUCTURES.get(structure) or _STRUCTURES.recall(structure)):
-        remember(_STRUCTURES, structure, True)
-        _PROGRAMS.marks[hash(sizes)] = graph.met = MEETINGS  # the attempt may be repeated
-        for bound in operations:
-            bound.met = MEETINGS
-        return False
-    if _PROGRAMS.has_met(sizes, graph, *operations):
+    first = _STRUCTURES.get(structure) or _STRUCTURES.recall(structure)
+    if first is None:
+        remember(_STRUCTURES, structure, first := [sizes, 0])
+        _PROGRAMS.marks[hash(sizes)] = MEETINGS
+    has_met = _PROGRAMS.has_met(sizes, graph, *_operations_of(results))
+    if not has_met and sizes == first[0] and first[1] < EARLY:  # until the operations have been met often, too
+        first[1] += 1
+        has_met = True
+    if has_met:
         return False
     _left[:] = map(ref, results)
     return True
