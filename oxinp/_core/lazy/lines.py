@@ -39,9 +39,7 @@ def upload_lines(buffer: Buffer, host: np.ndarray[Any, Any], lines: Lines) -> No
     """
     low, pitch, width, count = lines
     memory = host_bytes(host)
-    if (
-        here.are_several or (pitch - width) * (count - 1) < LINES_NBYTES
-    ):  # they have become many since, or are elsewhere
+    if here.are_several or (pitch - width) * (count - 1) < LINES_NBYTES:  # which have grown together since
         high = low + pitch * (count - 1) + width
         device_of(buffer).upload(buffer.ptr + low, memory[low:high])
         return

@@ -179,11 +179,13 @@ class Function(Frame):
         self.code.compare_number_with("rax", SIZE, 0)
         self.code.jump(label, "ne")
 
-    def multiply_extents(self, array: str) -> None:
-        """Let `rax` have the number of elements of an array of NumPy's."""
+    def multiply_extents(self, array: str, *, but: int = 0) -> None:
+        """Let `rax` have the number of elements of an array of NumPy's, or of one without so many of its last axes."""
         code, again, done = self.code, self.new_label(), self.new_label()
         code.set("rax", 1)
         code.load_int("rcx", array, ARRAY_NDIM)
+        if but:
+            code.add("rcx", -but)
         code.load("rdx", array, ARRAY_SHAPE)
         code.label(again)
         code.add("rcx", -1)

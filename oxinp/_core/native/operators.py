@@ -193,21 +193,13 @@ def require_small_product(function: Function, one: str, other: str) -> None:
 
     It has the elements of the first without its last axis times those of the second without its last but one, or fewer.
     """
-    code, first, second, next_axis, is_contracted, done = (function.code, *(function.new_label() for _ in range(5)))
+    code, next_axis, is_contracted, done = (function.code, *(function.new_label() for _ in range(3)))
     code.load_int("rcx", one, ARRAY_NDIM)
     code.load_int("r8", other, ARRAY_NDIM)
     for count in ("rcx", "r8"):
         code.compare_number(count, 0)
         code.jump("general", "e")
-    code.set("rax", 1)
-    code.load("rdx", one, ARRAY_SHAPE)
-    code.label(first)
-    code.add("rcx", -1)
-    code.jump(second, "e")
-    code.multiply("rax", "rdx", 0)
-    code.add("rdx", 8)
-    code.jump(first)
-    code.label(second)
+    function.multiply_extents(one, but=1)
     code.compare_number("r8", 1)
     code.jump(done, "e")
     code.load("rdx", other, ARRAY_SHAPE)
