@@ -1,0 +1,148 @@
+"""Functions that make small arrays on the host, of a shape, of a range, of a list of numbers, in machine code."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+import numpy as np
+
+from oxinp._core.native import objects
+from oxinp._core.native.call import GIVEN, Call
+from oxinp._core.native.function import MOST, cells
+from oxinp._core.native.objects import (
+    LIST_ITEMS,
+    SIZE,
+    TUPLE_ITEMS,
+    TYPE,
+)
+
+_DTYPE = sys.intern("dtype")
+_MOST_LISTED = 64
+_MOST_EXTENT = 1 << 20
+
+
+def _load_extent(call: Call, item: str, label: str) -> None:
+    """Let `rax` have an integer of Python's that may be an extent of a small array; go to a label with any other."""
+    code = call.code
+    call.unless_type(item, int, label)
+    code.move("rdi", item)
+    code.move("rsi", "rsp")
+    code.add("rsi", GIVEN)
+    code.call(objects.address("PyLong_AsLongAndOverflow"))
+    code.compare_number("rax", 0)  # what is too large is -1
+    code.jump("general", "l")
+    code.compare_number("rax", _MOST_EXTENT)
+    code.jump("general", "g")
+
+
+def _require_small_shape(call: Call) -> None:
+    """Go to the general function unless the first argument is a shape of few elements."""
+    code = call.code
+    code.load("r14", "rbp", 0)
+    code.set("r13", 1)
+    _load_extent(call, "r14", "of a tuple")
+    code.move("r13", "rax")
+    code.jump("counted")
+    code.label("of a tuple")
+    call.unless_type("r14", tuple, "general")
+    code.load("r12", "r14", SIZE)
+    code.label("next extent")
+    code.add("r12", -1)
+    code.jump("counted", "s")
+    code.load("r15", "r14", TUPLE_ITEMS)
+    code.add("r14", 8)
+    _load_extent(call, "r15", "general")
+    code.multiply_by("r13", "rax")
+    code.compare_number("r13", _MOST_EXTENT)
+    code.jump("general", "g")
+    code.jump("next extent")
+    code.label("counted")
+    call.require_below(MOST, "r13")
+
+
+def of_shape(kind: type, before: int, function: object) -> bytes:
+    """Return the code of `zeros` or `empty`, of a shape and a dtype if one is given."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(1, 2, keywords="by keyword")
+    code.label("by keyword")
+    code.compare_number("rdx", 2)
+    code.jump("general", "ne")
+    code.compare_number_with("rcx", SIZE, 1)
+    code.jump("general", "ne")
+    code.load("rcx", "rcx", TUPLE_ITEMS)
+    call.if_one_of("rcx", (_DTYPE,), "2 arguments")
+    code.jump("general")
+    code.label("2 arguments")
+    code.load("r14", "rbp", 8)
+    call.require_dtype("r14")
+    code.label("1 arguments")
+    _require_small_shape(call)
+    call.unless_reported()
+    call.call_as_given(function, "r13")
+    call.return_new("r13", "r12")
+    return code.assembled()
+
+
+def integers(kind: type, before: int, function: object) -> bytes:
+    """Return the code of `arange` of one or two integers from 0 on."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(1, 2)
+    code.label("1 arguments")
+    code.set("r13", 0)
+    code.load("r14", "rbp", 0)
+    code.jump("stop")
+    code.label("2 arguments")
+    code.load("r14", "rbp", 0)
+    _load_extent(call, "r14", "general")
+    code.move("r13", "rax")
+    code.load("r14", "rbp", 8)
+    code.label("stop")
+    _load_extent(call, "r14", "general")
+    code.set("rcx", ctypes.addressof(cells))
+    code.load("rcx", "rcx", MOST)
+    code.add_register("rcx", "r13")
+    code.compare("rax", "rcx")
+    code.jump("general", "ge")
+    call.unless_reported()
+    call.call_as_given(function, "r13")
+    call.return_new("r13", "r12", is_marked=True)
+    return code.assembled()
+
+
+def of_list(kind: type, before: int) -> bytes:
+    """Return the code of `array` of a list of Python's numbers."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(1)
+    code.label("1 arguments")
+    code.load("r14", "rbp", 0)
+    call.unless_type("r14", list, "general")
+    code.load("r12", "r14", SIZE)
+    code.compare_number("r12", 0)
+    code.jump("general", "e")
+    code.compare_number("r12", _MOST_LISTED)
+    code.jump("general", "g")
+    code.load("r13", "r14", LIST_ITEMS)
+    code.label("next item")
+    code.add("r12", -1)
+    code.jump("listed", "s")
+    code.load("rax", "r13", 0)
+    code.add("r13", 8)
+    code.load("rax", "rax", TYPE)
+    call.if_one_of("rax", (float, int), "next item")
+    code.jump("general")
+    code.label("listed")
+    code.set("rcx", ctypes.addressof(cells))
+    code.compare_number_with("rcx", MOST, _MOST_LISTED)
+    code.jump("general", "le")
+    call.unless_reported()
+    call.call_numpys(np.array, "r14", result="r13")
+    call.require_elements("r13", (np.float64, np.int64), "too large")
+    call.return_new("r13", "r12", is_marked=True)
+    return code.assembled()
+
+
+__all__ = ["integers", "of_list", "of_shape"]

@@ -1,0 +1,123 @@
+"""Methods that make views of small arrays on the host, in other shapes or transposed, in machine code."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+
+from oxinp._core.lazy.handle import NOWHERE
+from oxinp._core.native import objects
+from oxinp._core.native.call import GIVEN, MOST_GIVEN, Call
+from oxinp._core.native.elements import return_part
+from oxinp._core.native.function import HOST, NONE, VALUE
+from oxinp._core.native.objects import (
+    ARRAY_BASE,
+    TYPE,
+)
+
+_TRANSPOSED = sys.intern("T")
+
+
+def _begin_view(call: Call) -> None:
+    """Let `rbx`, `r12` and `r13` have an array, its host's view, and its storage, which has nothing else."""
+    call.load_array(0, "rbx", "r12")
+    call.provide_storage("rbx", "r12", "r13")
+    call.code.set("rcx", NONE)
+    call.code.compare_with("r13", VALUE, "rcx")
+    call.code.jump("general", "ne")
+    call.require_writable("rbx")
+
+
+def _end_view(call: Call) -> None:
+    """Return ours of NumPy's array in `r14`, if it is a view."""
+    code, is_view = call.code, call.new_label()
+    call.unless_type("r14", np.ndarray, "no view")
+    code.load("rcx", "rbx", HOST)
+    code.load("rax", "r14", ARRAY_BASE)
+    code.compare("rax", "rcx")
+    code.jump(is_view, "e")
+    code.compare_number("rax", 0)
+    code.jump("no view", "e")
+    code.compare_with("rcx", ARRAY_BASE, "rax")
+    code.jump("no view", "ne")
+    code.label(is_view)
+    code.set("rbp", id(NOWHERE))
+    return_part(call)
+    code.label("no view")
+    call.drop("r14")
+    code.jump("general")
+    code.label("no handle")
+    call.drop("r14")
+    code.label("no storage")
+    code.set("rax", 0)
+    call.end_call()
+
+
+def view(kind: type, before: int, function: object) -> bytes:
+    """Return the code of what makes a view by a method of NumPy's without arguments."""
+    call = Call(kind, before)
+    call.begin_call(1)
+    call.code.label("1 arguments")
+    _begin_view(call)
+    call.call_numpys(function, "r12", result="r14")
+    _end_view(call)
+    return call.code.assembled()
+
+
+def transposed(kind: type, before: int) -> bytes:
+    """Return the code of the attribute `T`."""
+    call = Call(kind, before)
+    code, is_made = call.code, call.new_label()
+    call.begin_call(1)
+    code.label("1 arguments")
+    _begin_view(call)
+    call.keep("r12")
+    code.set("r14", id(_TRANSPOSED))
+    call.call("PyObject_GetAttr", "r12", "r14")
+    code.move("r14", "rax")
+    call.drop("r12")
+    code.compare_number("r14", 0)
+    code.jump(is_made, "ne")
+    call.return_error()
+    code.label(is_made)
+    _end_view(call)
+    return code.assembled()
+
+
+def reshaped(kind: type, before: int) -> bytes:
+    """Return the code of `reshape` to integers, or a tuple."""
+    call = Call(kind, before)
+    code = call.code
+    counts = range(2, MOST_GIVEN + 1)
+    call.begin_call(*counts)
+    for count in counts:
+        code.label(f"{count} arguments")
+        for i in range(1, count):
+            code.load("rax", "rbp", 8 * i)
+            code.store("rsp", GIVEN + 8 * i, "rax")
+            code.load("rax", "rax", TYPE)
+            call.if_one_of("rax", (int, tuple) if count == 2 else (int,), f"extent {i} of {count}")
+            code.jump("general")
+            code.label(f"extent {i} of {count}")
+        code.set("r14", count)
+        code.jump("given")
+    code.label("given")
+    _begin_view(call)
+    call.keep("r12")
+    code.store("rsp", GIVEN, "r12")
+    code.move("rdx", "r14")
+    call.call_with_given(np.ndarray.reshape)
+    code.move("r14", "rax")
+    call.drop("r12")
+    is_made = call.new_label()
+    code.compare_number("r14", 0)
+    code.jump(is_made, "ne")
+    code.call(objects.address("PyErr_Clear"))
+    code.jump("general")  # where it is raised again
+    code.label(is_made)
+    _end_view(call)
+    return code.assembled()
+
+
+__all__ = ["reshaped", "transposed", "view"]
