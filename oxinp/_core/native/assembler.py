@@ -20,10 +20,10 @@ class Assembler:
         self._labels: dict[str, int] = {}
         self._uses: list[tuple[int, str]] = []
 
-    def _with_memory(self, opcode: int, reg: int, base: str, displacement: int, *, is_wide: bool = True) -> None:
+    def _with_memory(self, opcode: bytes, reg: int, base: str, displacement: int, *, is_wide: bool = True) -> None:
         number = _NUMBERS[base]
         rex = 0x40 | (is_wide << 3) | ((reg >> 3) << 2) | (number >> 3)
-        self._code += bytes((rex, opcode, 0x80 | ((reg & 7) << 3) | (number & 7)))
+        self._code += bytes((rex, *opcode, 0x80 | ((reg & 7) << 3) | (number & 7)))
         if number & 7 == 4:  # `rsp` and `r12` take a second byte
             self._code.append(0x24)
         self._code += struct.pack("<i", displacement)
@@ -34,28 +34,67 @@ class Assembler:
 
     def load(self, target: str, base: str, displacement: int = 0) -> None:
         """``target = [base + displacement]``, of 64 bits."""
-        self._with_memory(0x8B, _NUMBERS[target], base, displacement)
+        self._with_memory(b"\x8b", _NUMBERS[target], base, displacement)
 
     def load_int(self, target: str, base: str, displacement: int = 0) -> None:
         """``target = [base + displacement]``, of 32 bits; the others are 0."""
-        self._with_memory(0x8B, _NUMBERS[target], base, displacement, is_wide=False)
+        self._with_memory(b"\x8b", _NUMBERS[target], base, displacement, is_wide=False)
 
     def store(self, base: str, displacement: int, source: str) -> None:
         """``[base + displacement] = source``."""
-        self._with_memory(0x89, _NUMBERS[source], base, displacement)
+        self._with_memory(b"\x89", _NUMBERS[source], base, displacement)
 
     def compare_with(self, base: str, displacement: int, register: str) -> None:
         """Compare ``[base + displacement]`` with a register."""
-        self._with_memory(0x39, _NUMBERS[register], base, displacement)
+        self._with_memory(b"\x39", _NUMBERS[register], base, displacement)
 
     def compare_number_with(self, base: str, displacement: int, number: int) -> None:
         """Compare ``[base + displacement]`` with a number of 32 bits."""
-        self._with_memory(0x81, 7, base, displacement)
+        self._with_memory(b"\x81", 7, base, displacement)
         self._code += struct.pack("<i", number)
+
+    def test_with(self, base: str, displacement: int, bits: int) -> None:
+        """Compare some bits of ``[base + displacement]``, of 32, with 0."""
+        self._with_memory(b"\xf7", 0, base, displacement, is_wide=False)
+        self._code += struct.pack("<i", bits)
+
+    def clear_with(self, base: str, displacement: int, bits: int) -> None:
+        """Set some bits of ``[base + displacement]``, of 32, to 0."""
+        self._with_memory(b"\x81", 4, base, displacement, is_wide=False)
+        self._code += struct.pack("<i", ~bits)
+
+    def store_int(self, base: str, displacement: int, source: str) -> None:
+        """``[base + displacement] = source``, of 32 bits."""
+        self._with_memory(b"\x89", _NUMBERS[source], base, displacement, is_wide=False)
+
+    def store_float(self, base: str, displacement: int, integer: str) -> None:
+        """``[base + displacement] = float(integer)``, of 64 bits."""
+        self._code += bytes((0xF2, 0x48 | (_NUMBERS[integer] >> 3), 0x0F, 0x2A, 0xC0 | (_NUMBERS[integer] & 7)))
+        self._code.append(0xF2)
+        self._with_memory(b"\x0f\x11", 0, base, displacement, is_wide=False)
+
+    def store_status(self, base: str, displacement: int) -> None:
+        """``[base + displacement]`` = the state of vectors' arithmetic, its flags in the lowest 6 of 32 bits."""
+        self._with_memory(b"\x0f\xae", 3, base, displacement, is_wide=False)
+
+    def load_status(self, base: str, displacement: int) -> None:
+        """Let vectors' arithmetic have a state."""
+        self._with_memory(b"\x0f\xae", 2, base, displacement, is_wide=False)
+
+    def load_old_status(self) -> None:
+        """Let the lowest 16 bits of `rax` have the state of the arithmetic before vectors', with the same flags."""
+        self._code += b"\xdf\xe0"
+
+    def clear_old_status(self) -> None:
+        self._code += b"\xdb\xe2"
+
+    def increment(self, base: str, displacement: int = 0) -> None:
+        """``[base + displacement] += 1``."""
+        self._with_memory(b"\xff", 0, base, displacement)
 
     def decrement(self, base: str, displacement: int = 0) -> None:
         """``[base + displacement] -= 1``."""
-        self._with_memory(0xFF, 1, base, displacement)
+        self._with_memory(b"\xff", 1, base, displacement)
 
     def move(self, target: str, source: str) -> None:
         """``target = source``."""
@@ -67,12 +106,7 @@ class Assembler:
 
     def multiply(self, target: str, base: str, displacement: int) -> None:
         """``target *= [base + displacement]``, signed."""
-        number, reg = _NUMBERS[base], _NUMBERS[target]
-        self._code += bytes((0x48 | ((reg >> 3) << 2) | (number >> 3), 0x0F, 0xAF))
-        self._code.append(0x80 | ((reg & 7) << 3) | (number & 7))
-        if number & 7 == 4:
-            self._code.append(0x24)
-        self._code += struct.pack("<i", displacement)
+        self._with_memory(b"\x0f\xaf", _NUMBERS[target], base, displacement)
 
     def add_register(self, target: str, other: str) -> None:
         """``target += other``."""
@@ -90,10 +124,20 @@ class Assembler:
         self._with_registers(0x81, 0, target)
         self._code += struct.pack("<i", number)
 
+    def add_int(self, target: str, number: int) -> None:
+        """``target += number``, of 32 bits; the others are 0."""
+        reg = _NUMBERS[target]
+        self._code += bytes((0x40 | (reg >> 3), 0x81, 0xC0 | (reg & 7))) + struct.pack("<i", number)
+
     def compare_number(self, register: str, number: int) -> None:
         """Compare a register with a number of 32 bits."""
         self._with_registers(0x81, 7, register)
         self._code += struct.pack("<i", number)
+
+    def test_number(self, register: str, bits: int) -> None:
+        """Compare some of the lowest 32 bits of a register with 0."""
+        self._with_registers(0xF7, 0, register)
+        self._code += struct.pack("<I", bits)
 
     def set(self, target: str, number: int) -> None:
         """``target = number``, of 64 bits: an address or a count."""
@@ -112,6 +156,11 @@ class Assembler:
         """Call a function; that changes `rax`, `rcx`, `rdx`, `rsi`, `rdi` and `r8` to `r11`."""
         self.set("rax", address)
         self._code += b"\xff\xd0"
+
+    def call_register(self, register: str) -> None:
+        """Call the function whose address a register has; see `call`."""
+        reg = _NUMBERS[register]
+        self._code += bytes((0x40 | (reg >> 3), 0xFF, 0xD0 | (reg & 7)))
 
     def go_to(self, address: int) -> None:
         """Go on in a function, which returns to who has called this."""

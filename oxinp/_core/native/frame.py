@@ -9,6 +9,8 @@ from oxinp._core.native import objects
 from oxinp._core.native.assembler import Assembler
 from oxinp._core.native.objects import TYPE
 
+ROOM = 40
+"""Bytes of the stack for what functions keep there, an odd number of words."""
 _SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
 
 
@@ -27,7 +29,7 @@ class Frame:
         Bytes of the stack for what is kept there, an odd number of words.
     """
 
-    def __init__(self, kind: type, before: int, room: int = 40) -> None:
+    def __init__(self, kind: type, before: int, room: int = ROOM) -> None:
         self.code = Assembler()
         self._kind = kind
         self._before = before
@@ -133,12 +135,28 @@ class Frame:
             self.drop(each)
 
     def keep(self, register: str) -> None:
-        """Take a reference to an object."""
-        self.call("Py_IncRef", register)
+        """Take a reference to an object; `rax` changes."""
+        code, done = self.code, self.new_label()
+        if objects.HAS_IMMORTALS:  # whose counts are never written, and have all bits above set that others have not
+            code.load_int("rax", register)
+            code.add_int("rax", 1)
+            code.jump(done, "e")
+            code.store_int(register, 0, "rax")
+        else:
+            code.increment(register)
+        code.label(done)
 
     def drop(self, register: str) -> None:
         """Give a reference back."""
-        self.call("Py_DecRef", register)
+        code, done = self.code, self.new_label()
+        if objects.HAS_IMMORTALS:
+            code.load_int("rax", register)
+            code.test_number("rax", 1 << 31)
+            code.jump(done, "ne")
+        code.decrement(register)
+        code.jump(done, "ne")
+        self.call("_Py_Dealloc", register)
+        code.label(done)
 
     def unless_type(self, register: str, kind: type, label: str) -> None:
         """Go to a label where an object is not of a type."""
@@ -169,4 +187,4 @@ class Frame:
         code.jump("general")
 
 
-__all__ = ["Frame"]
+__all__ = ["ROOM", "Frame"]

@@ -114,7 +114,13 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
     for name, (method, ufunc_name) in _BINARY.items():
         row = _ROWS[ufunc_name]
         of_arrays[name] = partial(
-            operators.binary, kind, numpys=numpys(name), name=method, reach=reach_of(row), is_kept=takes_constants(row)
+            operators.binary,
+            kind,
+            numpys=numpys(name),
+            name=method,
+            ufunc=row.numpy,
+            reach=reach_of(row),
+            is_kept=takes_constants(row),
         )
     for name in _IN_PLACE:
         row = _ROWS[_BINARY[name][1]]
@@ -122,11 +128,12 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
             operators.in_place,
             kind,
             numpys=numpys(f"inplace_{name}"),
+            ufunc=row.numpy,
             reach=reach_of(row),
             is_kept=takes_constants(row),
         )
     for name in _UNARY:
-        of_arrays[name] = partial(operators.unary, kind, numpys=numpys(name))
+        of_arrays[name] = partial(operators.unary, kind, numpys=numpys(name), ufunc=_ROWS[name].numpy)
     return {
         **{(kind, name): maker for name, maker in of_arrays.items()},
         (ufunc, "call"): partial(ufuncs.call, ufunc, arrays=kind),

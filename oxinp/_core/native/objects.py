@@ -6,6 +6,7 @@ What a type's slots hold is C functions; `slot` reads and writes them. Nothing h
 from __future__ import annotations
 
 import ctypes
+import importlib
 import platform
 import sys
 import sysconfig
@@ -18,8 +19,11 @@ TYPE = _WORD  # of every object: where its type lies
 SIZE = 2 * _WORD  # of tuples, lists: how many items
 TUPLE_ITEMS = 3 * _WORD
 LIST_ITEMS = 3 * _WORD  # where their address lies
-# Of NumPy's arrays, after their data.
-ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_BASE, ARRAY_DTYPE = (i * _WORD for i in range(3, 8))
+BYTES_ITEMS = 4 * _WORD
+ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_BASE, ARRAY_DTYPE, ARRAY_FLAGS = (
+    i * _WORD for i in range(2, 9)
+)
+NUMBER_VALUE = 2 * _WORD  # of floats, and of NumPy's numbers
 
 INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
 
@@ -51,6 +55,10 @@ _OF_SEQUENCES = {"length": 0}
 _OF_MAPPINGS = {"subscript": 8, "ass_subscript": 16}
 
 
+HAS_IMMORTALS = sys.version_info >= (3, 12)
+"""Whether there are objects whose references are not counted."""
+
+
 def slot(kind: type, name: str) -> Any:
     """Return the place of a type's slot, as a pointer whose `value` is the C function's address."""
     for table, offsets in (("number", _OF_NUMBERS), ("sequence", _OF_SEQUENCES), ("mapping", _OF_MAPPINGS)):
@@ -66,6 +74,22 @@ def offset(descriptor: Any) -> int:
     member = ctypes.c_void_p.from_address(id(descriptor) + 5 * _WORD).value  # `d_member`
     assert member
     return ctypes.c_ssize_t.from_address(member + 2 * _WORD).value
+
+
+UFUNC_LOOPS = (4 * _WORD, 5 * _WORD)
+"""Where ufuncs have the addresses of their loops, and of what is passed on to them."""
+_OF_NUMPYS = {"PyArray_NewFromDescr": 94, "PyArray_Scalar": 60}
+
+
+def numpys_address(function: str) -> int:
+    """Return where a function of NumPy's C API lies, by the table that extensions import; 0 if there is no such."""
+    try:
+        table = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
+    except (ImportError, AttributeError):
+        return 0
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.argtypes, get.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
+    return ctypes.c_void_p.from_address(get(table, None) + _WORD * _OF_NUMPYS[function]).value or 0
 
 
 def address(function: str) -> int:
@@ -172,4 +196,4 @@ ARE_KNOWN = _are_known()
 VECTORCALL = _place_of_vectorcall() if ARE_KNOWN else None
 """Where functions that Python wrote have the address of what calls them; None where that cannot be told."""
 
-__all__ = ["ARE_KNOWN", "VECTORCALL", "address", "offset", "set_vectorcall", "slot", "vectorcall"]
+__all__ = ["ARE_KNOWN", "VECTORCALL", "address", "numpys_address", "offset", "set_vectorcall", "slot", "vectorcall"]

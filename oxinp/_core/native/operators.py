@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from oxinp._core.lazy import inlining
+from oxinp._core.native import loops
 from oxinp._core.native.function import MOST, MOST_WRITTEN, NONE, Function, cells
 from oxinp._core.native.numbers import load_number
 from oxinp._core.native.objects import ARRAY_NDIM, ARRAY_SHAPE, TYPE
 
 MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
+_LoopCall = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
+_COMPARED = (ctypes.c_uint64 * 6)(
+    *map(
+        loops.address_of,
+        map(loops.rows, (np.less, np.less_equal, np.equal, np.not_equal, np.greater, np.greater_equal)),
+    )
+)
+"""Where there is what is known of comparisons' loops, in Python's order of them."""
 
 
 def _load_operand(function: Function, handle: str, target: str, most: int | None, label: str = "general") -> None:
@@ -23,33 +34,39 @@ def _load_operand(function: Function, handle: str, target: str, most: int | None
         function.unless_smaller(target, label, most)
 
 
-def _load_other(
-    function: Function,
-    kind: type,
-    other: str,
-    array: str,
-    target: str,
-    most: int | None,
-    label: str = "general",
-    *,
-    is_kept: bool = True,
-) -> None:
+def _load_other(function: Function, kind: type, target: str, most: int | None) -> None:
     """Let a register have the second operand, of ours or a number."""
     code, is_number, is_loaded = function.code, function.new_label(), function.new_label()
-    function.unless_type(other, kind, is_number)
-    _load_operand(function, other, target, most, label)
+    function.unless_type("rbp", kind, is_number)
+    _load_operand(function, "rbp", target, most, "middling")
     code.jump(is_loaded)
     code.label(is_number)
-    load_number(function, other, array, target, is_kept=is_kept)
+    code.move(target, "rbp")
     code.label(is_loaded)
 
 
-def _compute(function: Function, numpys: int, *operands: str, is_few: bool = True) -> None:
-    """Call a function of NumPy's and return what it makes, as ours."""
-    code = function.code
+def _compute(
+    function: Function,
+    numpys: int,
+    call_loop: _LoopCall,
+    *operands: str,
+    is_kept: bool = True,
+    is_few: bool = True,
+) -> None:
+    """Return what a loop of NumPy's makes of operands, or else a function of NumPy's, as ours."""
+    code, is_made, is_numpys = function.code, function.new_label(), function.new_label()
     function.unless_reported()
+    call_loop(is_numpys)
+    code.jump(is_made)
+    code.label(is_numpys)
+    for operand, given, array in zip(operands, ("rbx", "rbp"), reversed(operands), strict=False):
+        is_array = function.new_label()
+        code.set("rcx", id(np.ndarray))
+        code.compare_with(operand, TYPE, "rcx")
+        code.jump(is_array, "e")
+        load_number(function, given, array, operand, is_kept=is_kept)
+        code.label(is_array)
     function.call_keeping(numpys, *operands, result="r13")
-    is_made = function.new_label()
     code.compare_number("r13", 0)
     code.jump(is_made, "ne")
     function.return_error()
@@ -76,7 +93,9 @@ def _require_reach(function: Function, reach: int) -> None:
     function.code.jump("general", "ge")
 
 
-def _compute_middling(function: Function, kind: type, numpys: int, reach: int, *, is_kept: bool = True) -> None:
+def _compute_middling(
+    function: Function, kind: type, numpys: int, call_loop: _LoopCall, reach: int, *, is_kept: bool = True
+) -> None:
     """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number."""
     code = function.code
     code.label("middling")
@@ -91,15 +110,15 @@ def _compute_middling(function: Function, kind: type, numpys: int, reach: int, *
     code.jump("compute middling")
     code.label("middling number")
     _require_real(function, "rbp")
-    load_number(function, "rbp", "r12", "r14", is_kept=is_kept)
+    code.move("r14", "rbp")
     code.jump("compute middling")
     code.label("middling number first")
     function.load_seen("r14", "rbp", storage="r13")
     _require_middling(function, "r14", reach)
     _require_real(function, "rbx")
-    load_number(function, "rbx", "r14", "r12", is_kept=is_kept)
+    code.move("r12", "rbx")
     code.label("compute middling")
-    _compute(function, numpys, "r12", "r14", is_few=False)
+    _compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
 
 
 def _require_real(function: Function, number: str) -> None:
@@ -109,26 +128,32 @@ def _require_real(function: Function, number: str) -> None:
     function.code.jump("general", "e")
 
 
-def binary(kind: type, before: int, numpys: int, name: str, reach: int, *, is_kept: bool) -> bytes:
+def _loop_call(function: Function, ufunc: np.ufunc, *operands: str) -> _LoopCall:
+    """Return what calls a ufunc's loop over operands in registers."""
+    load_rows = partial(function.code.set, "r15", loops.address_of(loops.rows(ufunc)))
+    return partial(loops.compute, function, load_rows, operands)
+
+
+def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, reach: int, *, is_kept: bool) -> bytes:
     """Return the code of an operator such as ``a + b``, either of which is ours, by its method's name.
 
     `reach` is what an element costs, `is_kept` whether an array of a number means the same.
     """
-    function = Function(kind, before)
-    code = function.code
+    function = Function(kind, before, loops.STACK)
+    code, call_loop = function.code, _loop_call(function, ufunc, "r12", "r14")
     most = None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
     function.begin()
     function.unless_type("rbx", kind, "reflected")
     _load_operand(function, "rbx", "r12", most, "middling")
-    _load_other(function, kind, "rbp", "r12", "r14", most, "middling", is_kept=is_kept)
+    _load_other(function, kind, "r14", most)
     code.jump("compute")
     code.label("reflected")
     function.unless_type("rbp", kind, "general")
     _load_operand(function, "rbp", "r14", most, "middling")
-    load_number(function, "rbx", "r14", "r12", is_kept=is_kept)
+    code.move("r12", "rbx")
     code.label("compute")
-    _compute(function, numpys, "r12", "r14")
-    _compute_middling(function, kind, numpys, reach, is_kept=is_kept)
+    _compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
+    _compute_middling(function, kind, numpys, call_loop, reach, is_kept=is_kept)
     function.end_wrap("r13")
     function.end_of_two(getattr(kind, f"__{name}__"), getattr(kind, f"__r{name}__"))
     return code.assembled()
@@ -136,25 +161,36 @@ def binary(kind: type, before: int, numpys: int, name: str, reach: int, *, is_ke
 
 def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
     """Return the code of ``a < b`` and its kin."""
-    function = Function(kind, before)
+    function = Function(kind, before, loops.STACK)
+    code = function.code
+
+    def load_rows() -> None:
+        code.load("rax", "rsp", 0)
+        for _ in range(3):
+            code.add_register("rax", "rax")
+        code.set("r15", ctypes.addressof(_COMPARED))
+        code.add_register("r15", "rax")
+        code.load("r15", "r15")
+
+    call_loop = partial(loops.compute, function, load_rows, ("r12", "r14"))
     function.begin()
     function.unless_type("rbx", kind, "general")
     _load_operand(function, "rbx", "r12", None, "middling")
-    _load_other(function, kind, "rbp", "r12", "r14", None, "middling")
-    _compute(function, numpys, "r12", "r14")
-    _compute_middling(function, kind, numpys, reach)
+    _load_other(function, kind, "r14", None)
+    _compute(function, numpys, call_loop, "r12", "r14")
+    _compute_middling(function, kind, numpys, call_loop, reach)
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
 
 
-def unary(kind: type, before: int, numpys: int) -> bytes:
+def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc) -> bytes:
     """Return the code of ``-a`` or ``abs(a)``."""
-    function = Function(kind, before)
+    function = Function(kind, before, loops.STACK)
     function.begin()
     function.unless_type("rbx", kind, "general")
     _load_operand(function, "rbx", "r12", None)
-    _compute(function, numpys, "r12")
+    _compute(function, numpys, _loop_call(function, ufunc, "r12"), "r12")
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
@@ -162,8 +198,8 @@ def unary(kind: type, before: int, numpys: int) -> bytes:
 
 def square(kind: type, before: int, numpys: int) -> bytes:
     """Return the code of ``a ** 2``; other powers go to the method."""
-    function = Function(kind, before)
-    code = function.code
+    function = Function(kind, before, loops.STACK)
+    code, call_loop = function.code, _loop_call(function, np.square, "r12")
     function.begin()
     code.set("rcx", NONE)
     code.compare("rdx", "rcx")
@@ -173,11 +209,11 @@ def square(kind: type, before: int, numpys: int) -> bytes:
     code.compare("rbp", "rcx")
     code.jump("general", "ne")
     _load_operand(function, "rbx", "r12", None, "middling")
-    _compute(function, numpys, "r12", "rbp")
+    _compute(function, numpys, call_loop, "r12", "rbp")
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", 16)
-    _compute(function, numpys, "r12", "rbp", is_few=False)
+    _compute(function, numpys, call_loop, "r12", "rbp", is_few=False)
     code.label("with a modulus")
     code.set("r12", id(NotImplemented))
     function.keep("r12")
@@ -225,7 +261,7 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     _load_operand(function, "rbx", "r12", None, "middling")
     _load_operand(function, "rbp", "r14", None, "middling")
     require_small_product(function, "r12", "r14")
-    _compute(function, numpys, "r12", "r14")
+    _compute(function, numpys, function.code.jump, "r12", "r14")
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     function.load_seen("r14", "rbp", storage="r13")
@@ -240,40 +276,22 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     for each in ("r12", "r14"):
         function.require_elements(each, (np.float64, np.float32))
         function.require_middle(each)
-    _compute(function, numpys, "r12", "r14", is_few=False)
+    _compute(function, numpys, function.code.jump, "r12", "r14", is_few=False)
     function.end_wrap("r13")
     function.end_of_two(getattr(kind, "__matmul__"), getattr(kind, "__rmatmul__"))  # noqa: B009 - of any class
     return code.assembled()
 
 
-def in_place(kind: type, before: int, numpys: int, reach: int, *, is_kept: bool) -> bytes:
-    """Return the code of an operator such as ``a += b``."""
-    function = Function(kind, before)
+def _write_as_numpy(function: Function, numpys: int, *, is_kept: bool) -> None:
+    """Lay out ``NumPy's``: let its function write to an array in place, and go to ``done``."""
     code = function.code
-    function.begin()
-    function.unless_type("rbx", kind, "general")
-    function.load_seen("r12", "rbx", storage="r13")
-    function.require_few("rbx", "r12", "middling")
-    code.jump("sized")
-    code.label("middling")
-    _require_middling(function, "r12", reach)
-    code.label("sized")
-    code.set("rcx", NONE)
-    code.compare("r13", "rcx")
-    code.jump("alone", "e")
-    function.require_alone("r13")
-    code.label("alone")
-    function.require_writable("rbx")
-    code.store("rsp", 8, "r13")  # which the other operand's takes the place of
-    function.unless_type("rbp", kind, "number")
-    function.load_seen("r14", "rbp", storage="r13")
-    function.require_middle("r14")  # it may broadcast: no more is written than the first has
-    code.jump("loaded")
-    code.label("number")
+    code.label("NumPy's")
+    code.set("rcx", id(np.ndarray))
+    code.compare_with("r14", TYPE, "rcx")
+    code.jump("is array", "e")
     load_number(function, "rbp", "r12", "r14", is_kept=is_kept)
-    code.label("loaded")
+    code.label("is array")
     code.load("r13", "rsp", 8)
-    function.unless_reported()
     function.unless_smaller("r12", "long", MOST_WRITTEN + 1)
     function.keep("r12")
     function.keep("r14")
@@ -298,13 +316,48 @@ def in_place(kind: type, before: int, numpys: int, reach: int, *, is_kept: bool)
     function.drop("r12")
     code.compare("r13", "r12")
     code.jump("general", "ne")
-    function.keep("rbx")
-    code.move("rax", "rbx")
-    code.jump("return")
+    code.jump("done")
     code.label("failed")
     function.drop("r12")
     code.label("no storage")
     code.set("rax", 0)
+    code.jump("return")
+
+
+def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, *, is_kept: bool) -> bytes:
+    """Return the code of an operator such as ``a += b``."""
+    function = Function(kind, before, loops.STACK)
+    code = function.code
+    function.begin()
+    function.unless_type("rbx", kind, "general")
+    function.load_seen("r12", "rbx", storage="r13")
+    function.require_few("rbx", "r12", "middling")
+    code.jump("sized")
+    code.label("middling")
+    _require_middling(function, "r12", reach)
+    code.label("sized")
+    code.set("rcx", NONE)
+    code.compare("r13", "rcx")
+    code.jump("alone", "e")
+    function.require_alone("r13")
+    code.label("alone")
+    function.require_writable("rbx")
+    code.store("rsp", 8, "r13")  # which the other operand's takes the place of
+    function.unless_type("rbp", kind, "number")
+    function.load_seen("r14", "rbp", storage="r13")
+    function.require_middle("r14")  # it may broadcast: no more is written than the first has
+    code.jump("loaded")
+    code.label("number")
+    code.move("r14", "rbp")
+    code.label("loaded")
+    function.unless_reported()
+    load_rows = partial(code.set, "r15", loops.address_of(loops.rows(ufunc)))
+    loops.compute_into(function, load_rows, ("r12", "r14"), "NumPy's")
+    code.jump("done")
+    _write_as_numpy(function, numpys, is_kept=is_kept)
+    code.label("done")
+    function.keep("rbx")
+    code.move("rax", "rbx")
     code.jump("return")
     function.end()
     return code.assembled()

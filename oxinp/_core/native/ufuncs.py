@@ -6,47 +6,61 @@ import ctypes
 from typing import Any
 
 from oxinp._core.lazy import inlining
-from oxinp._core.native import objects
+from oxinp._core.native import loops, objects
 from oxinp._core.native.function import Function
 from oxinp._core.native.numbers import NUMBERS, load_number
-from oxinp._core.native.objects import INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.operators import MIDDLING
 from oxinp._core.ufunc.objects import OF_TWO
+from oxinp._core.ufunc.table import UFUNCS
 
 _CALL = ctypes.create_string_buffer(b"__call__")
 
 
-def _call_ufunc(function: Function, numpys: str, num_operands: int | None) -> None:
-    """Call a ufunc of NumPy's with `r12` and `r14`, or only with the first as the tuple in `rbp` says; return ours."""
-    code, is_made = function.code, function.new_label()
+_ROWS = {row.numpy: loops.rows(row.numpy) for row in UFUNCS}
+"""NumPy's ufuncs -> what is known of their loops."""
+
+
+def _compute(function: Function, *operands: str) -> None:
+    """Return ours of what the ufunc of NumPy's that `r13` has makes of operands, by its loop or by a call of it."""
+    code, is_made, is_numpys = function.code, function.new_label(), function.new_label()
+
+    def load_rows() -> None:
+        code.set("rdi", id(_ROWS))
+        code.move("rsi", "r13")
+        code.call(objects.address("PyDict_GetItem"))
+        code.compare_number("rax", 0)
+        code.jump(is_numpys, "e")
+        code.move("r15", "rax")
+        code.add("r15", BYTES_ITEMS)
+
     function.unless_reported()
-    code.store("rsp", 8, "r12")
-    code.store("rsp", 16, "r14")
-    function.keep("r12")
-    function.keep("r14")
-    code.move("rdi", numpys)
+    code.store("rsp", 24, "r13")
+    loops.compute(function, load_rows, operands, is_numpys)
+    code.jump(is_made)
+    code.label(is_numpys)
+    for place, each in enumerate(operands):
+        code.store("rsp", 8 + 8 * place, each)
+        function.keep(each)
+    code.load("rdi", "rsp", 24)
     code.move("rsi", "rsp")
     code.add("rsi", 8)
-    if num_operands is None:
-        code.load("rdx", "rbp", SIZE)
-    else:
-        code.set("rdx", num_operands)
+    code.set("rdx", len(operands))
     code.set("rcx", 0)
     code.call(objects.address("PyObject_Vectorcall"))
     code.move("r13", "rax")
-    function.drop("r12")
-    function.drop("r14")
+    for each in operands:
+        function.drop(each)
     code.compare_number("r13", 0)
     code.jump(is_made, "ne")
     function.return_error()
     code.label(is_made)
     function.wrap("r13", "r12", is_marked=False)
-    function.end_wrap("r13")
 
 
 def array_ufunc(kind: type, method: Any) -> bytes:
     """Return the code of ``__array_ufunc__``, which NumPy calls for a number of its own beside an array of ours."""
-    function = Function(kind, 0)
+    function = Function(kind, 0, loops.STACK)
     code = function.code
     function.begin()
     code.compare_number("rdx", 0)
@@ -81,7 +95,8 @@ def array_ufunc(kind: type, method: Any) -> bytes:
     function.load_seen("r14", "rbx", storage="r8")
     function.require_elements("r14", MIDDLING)
     function.require_small("rbx", "r14")
-    _call_ufunc(function, "r13", 2)
+    _compute(function, "r12", "r14")
+    function.end_wrap("r13")
     function.end_of_method(method)
     return code.assembled()
 
@@ -113,7 +128,7 @@ def _load_two(function: Function, arrays: type) -> None:
 
 def call(kind: type, before: int, arrays: type) -> bytes:
     """Return the code of a call of a ufunc of ours, of class `kind`, with one or two operands."""
-    function = Function(arrays, before)
+    function = Function(arrays, before, loops.STACK)
     code = function.code
     arity, is_light, numpys, reach = (
         objects.offset(kind.__dict__[name]) for name in ("_arity", "_is_light", "_numpys", "_reach")
@@ -142,14 +157,15 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     function.load_seen("r12", "r13", storage="r8")
     function.require_small("r13", "r12")
     require_light("r12")
-    code.set("r14", 0)
-    code.jump("compute")
+    code.jump("compute one")
     code.label("one number")
     code.move("r12", "r13")
-    code.set("r14", 0)
     code.load("rax", "r12", TYPE)
-    function.if_one_of("rax", (float, *NUMBERS), "compute")
+    function.if_one_of("rax", (float, *NUMBERS), "compute one")
     code.jump("general")
+    code.label("compute one")
+    code.load("r13", "rbx", numpys)
+    _compute(function, "r12")
     code.label("two")
     code.compare_number("rax", 2)
     code.jump("general", "ne")
@@ -162,7 +178,8 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     _load_two(function, arrays)
     code.label("compute")
     code.load("r13", "rbx", numpys)
-    _call_ufunc(function, "r13", None)
+    _compute(function, "r12", "r14")
+    function.end_wrap("r13")
     function.end()
     return code.assembled()
 

@@ -1,0 +1,436 @@
+"""NumPy's own loops over elements, called without what NumPy does around them.
+
+At each call a ufunc of NumPy's finds out anew, by the types of its operands, which of its loops is theirs and how to
+go through them. Of arrays of one dtype that is known beforehand: so functions in machine code make the array of the
+results and call the loop, with the same addresses and strides as NumPy. Where a loop sets one of the flags of
+arithmetic that NumPy may warn of, what it has made is dropped, and NumPy computes it again, and warns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import struct
+from collections.abc import Callable
+
+import numpy as np
+
+from oxinp._core.native import objects
+from oxinp._core.native.frame import ROOM
+from oxinp._core.native.function import Function
+from oxinp._core.native.objects import (
+    ARRAY_DATA,
+    ARRAY_DTYPE,
+    ARRAY_FLAGS,
+    ARRAY_NDIM,
+    ARRAY_SHAPE,
+    ARRAY_STRIDES,
+    BYTES_ITEMS,
+    NUMBER_VALUE,
+    TYPE,
+)
+
+TYPES = (np.float64, np.int64, np.bool_, np.float32, np.int32, np.complex128)
+"""Types of elements whose loops are called."""
+_MAY_RAISE = (np.power,)  # of negative powers of integers
+_IN_ROWS = frozenset(
+    getattr(np, name)
+    for name in (
+        *("add", "subtract", "multiply", "divide", "negative", "absolute", "square", "sqrt", "maximum", "minimum"),
+        *("less", "less_equal", "equal", "not_equal", "greater", "greater_equal", "floor", "ceil", "rint"),
+        *("logical_and", "logical_or", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor", "invert"),
+    )
+)
+"""Those whose results are the same, bit for bit, however many elements are computed at once."""
+
+# What is known of a loop, a word each.
+_INPUT, _LOOP, _PASSED, _OUTPUT, _INPUT_NBYTES, _OUTPUT_NBYTES, _NUMBER, _KIND, _IS_IN_ROWS = (8 * i for i in range(9))
+_ROW = struct.Struct("9Q")
+_FLOATS, _INTEGERS, _OTHERS = range(3)  # of 64 bits, and others
+_MOST_EXACT = 2**53  # up to which integers are floats, too
+
+_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # flags of arrays
+_RAISED, _ALL_RAISED = 0x1D, 0x3F  # flags of arithmetic: invalid, division by zero, overflow, underflow; and others
+
+# Where on the stack there is what a loop is called with.
+_POINTERS, _STRIDES, _COUNT, _VALUE, _STATUS, _TIMES, _STEPS = (ROOM + at for at in (0, 24, 48, 56, 64, 72, 80))
+STACK = ROOM + 80 + 24 + 8
+"""Bytes of the stack that a function which calls loops needs."""
+_MOST_IN_PLACE = 2048
+_MEMMOVE = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
+_results = ctypes.create_string_buffer(16 * _MOST_IN_PLACE)  # on their way to where they belong
+
+
+def _loops(ufunc: np.ufunc) -> dict[str, tuple[int, int]]:
+    """Return the addresses of a ufunc's loops, and of what is passed on to them, by what `types` says of each."""
+    loops, passed = (
+        (ctypes.c_void_p * ufunc.ntypes).from_address(ctypes.c_void_p.from_address(id(ufunc) + at).value or 0)
+        for at in objects.UFUNC_LOOPS
+    )
+    return {types: (loops[i] or 0, passed[i] or 0) for i, types in reversed(tuple(enumerate(ufunc.types)))}
+
+
+@functools.cache
+def rows(ufunc: np.ufunc) -> bytes:
+    """Return what is known of the loops of a ufunc of one output over operands of one dtype, up to a row of zeros."""
+    known = b""
+    for kind in TYPES if objects.ARE_KNOWN and ufunc.nout == 1 and ufunc.signature is None else ():
+        dtype = np.dtype(kind)
+        for types, (loop, passed) in _loops(ufunc).items():
+            given, _, made = types.partition("->")
+            if given != dtype.char * ufunc.nin or not loop or (ufunc in _MAY_RAISE and dtype.kind in "ib"):
+                continue
+            output = np.dtype(made)
+            is_in_rows = ufunc in _IN_ROWS and dtype.kind != "c"
+            known += _ROW.pack(
+                *(id(dtype), loop, passed, id(output), dtype.itemsize, output.itemsize, id(dtype.type)),
+                {"d": _FLOATS, "l": _INTEGERS}.get(dtype.char, _OTHERS),
+                is_in_rows,
+            )
+            break
+    return known + bytes(_ROW.size)
+
+
+def address_of(known: bytes) -> int:
+    """Return where the rows of a ufunc lie."""
+    return id(known) + BYTES_ITEMS
+
+
+class LoopCall:
+    """A call of a loop in a function under construction, of one array, of two, or of one and a number.
+
+    Parameters
+    ----------
+    function : Function
+        Which has `STACK` bytes of the stack.
+    operands : tuple of str
+        Registers, which calls leave alone, with arrays or numbers of NumPy's or Python's.
+    label : str
+        Where to go if a loop alone does not do it; then nothing has happened.
+    """
+
+    def __init__(self, function: Function, operands: tuple[str, ...], label: str) -> None:
+        self.function = function
+        self.code = function.code
+        self.operands = operands
+        self.label = label
+
+    def find(self, load_rows: Callable[[], None]) -> None:
+        """Let `r15` have the row of the loop, `r13` an array of the results' shape, and the stack the operands."""
+        function, code = self.function, self.code
+        first = self.operands[0]
+        load_rows()
+        if len(self.operands) == 1:
+            function.unless_type(first, np.ndarray, self.label)
+            self._find_row(first)
+            self._place_array(0, first)
+            return
+        second = self.operands[1]
+        first_is_number, second_is_number, placed = (function.new_label() for _ in range(3))
+        function.unless_type(first, np.ndarray, first_is_number)
+        self._find_row(first)
+        function.unless_type(second, np.ndarray, second_is_number)
+        code.load("rax", first, ARRAY_DTYPE)
+        code.compare_with(second, ARRAY_DTYPE, "rax")
+        code.jump(self.label, "ne")
+        self._require_same_shape(first, second)
+        self._place_array(0, first)
+        self._place_array(1, second)
+        code.jump(placed)
+        code.label(second_is_number)
+        self._place_array(0, first)
+        self._place_number(1, second)
+        code.jump(placed)
+        code.label(first_is_number)
+        function.unless_type(second, np.ndarray, self.label)
+        self._find_row(second)
+        self._place_array(1, second)
+        self._place_number(0, first)
+        code.label(placed)
+
+    def _find_row(self, array: str) -> None:
+        code, again, found = self.code, self.function.new_label(), self.function.new_label()
+        code.move("r13", array)
+        code.load("rax", array, ARRAY_DTYPE)
+        code.label(again)
+        code.compare_with("r15", _INPUT, "rax")
+        code.jump(found, "e")
+        code.compare_number_with("r15", _INPUT, 0)
+        code.jump(self.label, "e")
+        code.add("r15", _ROW.size)
+        code.jump(again)
+        code.label(found)
+
+    def _require_same_shape(self, one: str, other: str) -> None:
+        code, again, done = self.code, self.function.new_label(), self.function.new_label()
+        code.load_int("rcx", one, ARRAY_NDIM)
+        code.load_int("rax", other, ARRAY_NDIM)
+        code.compare("rax", "rcx")
+        code.jump(self.label, "ne")
+        code.load("rdx", one, ARRAY_SHAPE)
+        code.load("rsi", other, ARRAY_SHAPE)
+        code.label(again)
+        code.add("rcx", -1)
+        code.jump(done, "s")
+        code.load("rax", "rdx")
+        code.compare_with("rsi", 0, "rax")
+        code.jump(self.label, "ne")
+        code.add("rdx", 8)
+        code.add("rsi", 8)
+        code.jump(again)
+        code.label(done)
+
+    def _place_array(self, place: int, array: str) -> None:
+        """Let the stack have the address of an array's elements and their stride, the same throughout."""
+        code, is_vector, has_stride = self.code, self.function.new_label(), self.function.new_label()
+        code.test_with(array, ARRAY_FLAGS, _ALIGNED)
+        code.jump(self.label, "e")
+        code.load_int("rax", array, ARRAY_NDIM)
+        code.compare_number("rax", 1)
+        code.jump(is_vector, "e")
+        code.jump(self.label, "b")
+        code.test_with(array, ARRAY_FLAGS, _CONTIGUOUS)
+        code.jump(self.label, "e")
+        code.load("rax", "r15", _INPUT_NBYTES)
+        code.jump(has_stride)
+        code.label(is_vector)
+        code.load("rax", array, ARRAY_STRIDES)
+        code.load("rax", "rax")
+        code.label(has_stride)
+        code.store("rsp", _STRIDES + 8 * place, "rax")
+        code.load("rax", array, ARRAY_DATA)
+        code.store("rsp", _POINTERS + 8 * place, "rax")
+
+    def _place_number(self, place: int, number: str) -> None:
+        """Let the stack have the address of a number as an element, which does not change it."""
+        code = self.code
+        is_there, is_integer, is_placed, is_converted = (self.function.new_label() for _ in range(4))
+        code.load("rax", number, TYPE)
+        code.compare_with("r15", _NUMBER, "rax")
+        code.jump(is_there, "e")
+        self.function.if_one_of("rax", (int,), is_integer)
+        code.set("rcx", id(float))
+        code.compare("rax", "rcx")
+        code.jump(self.label, "ne")
+        code.compare_number_with("r15", _KIND, _FLOATS)
+        code.jump(self.label, "ne")
+        code.label(is_there)
+        code.move("rax", number)
+        code.add("rax", NUMBER_VALUE)
+        code.jump(is_placed)
+        code.label(is_integer)
+        code.compare_number_with("r15", _KIND, _OTHERS)
+        code.jump(self.label, "e")
+        code.move("rdi", number)
+        code.move("rsi", "rsp")
+        code.add("rsi", _STATUS)
+        code.call(objects.address("PyLong_AsLongAndOverflow"))
+        code.load_int("rcx", "rsp", _STATUS)
+        code.compare_number("rcx", 0)
+        code.jump(self.label, "ne")
+        code.store("rsp", _VALUE, "rax")
+        code.compare_number_with("r15", _KIND, _INTEGERS)
+        code.jump(is_converted, "e")
+        for bound, is_beyond in ((_MOST_EXACT, "g"), (-_MOST_EXACT, "l")):
+            code.set("rcx", bound % 2**64)
+            code.compare("rax", "rcx")
+            code.jump(self.label, is_beyond)
+        code.store_float("rsp", _VALUE, "rax")
+        code.label(is_converted)
+        code.move("rax", "rsp")
+        code.add("rax", _VALUE)
+        code.label(is_placed)
+        code.store("rsp", _POINTERS + 8 * place, "rax")
+        code.set("rax", 0)
+        code.store("rsp", _STRIDES + 8 * place, "rax")
+
+    def count(self) -> None:
+        """Let the stack have the number of elements; none are for NumPy."""
+        self.function.multiply_extents("r13")
+        self.code.compare_number("rax", 0)
+        self.code.jump(self.label, "e")
+        self.code.store("rsp", _COUNT, "rax")
+
+    def allocate(self) -> None:
+        """Let `r13` have a new array for the results."""
+        function, code, is_made = self.function, self.code, self.function.new_label()
+        allocate_array(function, "r13", "r15", _OUTPUT)
+        code.compare_number("rax", 0)
+        code.jump(is_made, "ne")
+        function.return_error()
+        code.label(is_made)
+        code.move("r13", "rax")
+        code.load("rax", "r13", ARRAY_DATA)
+        self._place_results()
+
+    def place_results(self) -> None:
+        """Let results lie where they are on their way to elsewhere."""
+        self.code.set("rax", ctypes.addressof(_results))
+        self._place_results()
+
+    def _place_results(self) -> None:
+        """Let results lie one after the other where `rax` says."""
+        place = 8 * len(self.operands)
+        self.code.store("rsp", _POINTERS + place, "rax")
+        self.code.load("rax", "r15", _OUTPUT_NBYTES)
+        self.code.store("rsp", _STRIDES + place, "rax")
+
+    def run(self, failed: str) -> None:
+        """Call the loop; go to a label where NumPy might warn."""
+        code = self.code
+        clear_flags(self.function)
+        for register, place in (("rdi", _POINTERS), ("rsi", _COUNT), ("rdx", _STRIDES)):
+            code.move(register, "rsp")
+            code.add(register, place)
+        code.load("rcx", "r15", _PASSED)
+        code.load("rax", "r15", _LOOP)
+        code.call_register("rax")
+        unless_flagged(self.function, failed)
+
+
+def allocate_array(function: Function, shaped: str, base: str, at: int) -> None:
+    """Let `rax` have a new array of NumPy's of an array's shape and of a dtype that lies in memory, or 0.
+
+    Nothing else runs meanwhile: arrays of NumPy's are not the garbage collector's.
+    """
+    code = function.code
+    code.load("rdi", base, at)
+    code.call(objects.address("Py_IncRef"))
+    code.load("rsi", base, at)
+    code.load_int("rdx", shaped, ARRAY_NDIM)
+    code.load("rcx", shaped, ARRAY_SHAPE)
+    code.set("rdi", id(np.ndarray))
+    code.set("r8", 0)
+    code.set("r9", 0)
+    code.push("r8")
+    code.push("r8")
+    code.call(objects.numpys_address("PyArray_NewFromDescr"))
+    code.add("rsp", 16)
+
+
+def clear_flags(function: Function) -> None:
+    """Clear the flags of arithmetic that NumPy may warn of."""
+    code, is_clear, old_is_clear = function.code, function.new_label(), function.new_label()
+    code.store_status("rsp", _STATUS)
+    code.test_with("rsp", _STATUS, _RAISED)
+    code.jump(is_clear, "e")
+    code.clear_with("rsp", _STATUS, _ALL_RAISED)
+    code.load_status("rsp", _STATUS)
+    code.label(is_clear)
+    code.load_old_status()
+    code.test_number("rax", _RAISED)
+    code.jump(old_is_clear, "e")
+    code.clear_old_status()
+    code.label(old_is_clear)
+
+
+def unless_flagged(function: Function, label: str) -> None:
+    """Go to a label where a flag of arithmetic is set that NumPy may warn of."""
+    code = function.code
+    code.store_status("rsp", _STATUS)
+    code.test_with("rsp", _STATUS, _RAISED)
+    code.jump(label, "ne")
+    code.load_old_status()
+    code.test_number("rax", _RAISED)
+    code.jump(label, "ne")
+
+
+def compute(function: Function, load_rows: Callable[[], None], operands: tuple[str, ...], label: str) -> None:
+    """Let `r13` have a new array of NumPy's of what a loop makes of operands; go to a label if that needs more."""
+    code, flagged, done = function.code, function.new_label(), function.new_label()
+    if not ARE_KNOWN:
+        code.jump(label)
+    call = LoopCall(function, operands, label)
+    call.find(load_rows)
+    call.count()
+    call.allocate()
+    call.run(flagged)
+    code.jump(done)
+    code.label(flagged)
+    function.drop("r13")
+    code.jump(label)
+    code.label(done)
+
+
+def compute_into(function: Function, load_rows: Callable[[], None], operands: tuple[str, ...], label: str) -> None:
+    """Write what a loop makes of operands to the first, an array; go to a label if that needs more.
+
+    Nothing has been written then: results lie elsewhere until it is known that there is nothing to warn of.
+    """
+    code, is_straight, again, done = function.code, *(function.new_label() for _ in range(3))
+    if not ARE_KNOWN:
+        code.jump(label)
+    target = operands[0]
+    code.test_with(target, ARRAY_FLAGS, _WRITEABLE)
+    code.jump(label, "e")
+    call = LoopCall(function, operands, label)
+    call.find(load_rows)
+    code.load("rax", "r15", _INPUT)
+    code.compare_with("r15", _OUTPUT, "rax")
+    code.jump(label, "ne")
+    call.count()
+    code.compare_number("rax", _MOST_IN_PLACE)
+    code.jump(label, "g")
+    call.place_results()
+    code.load("rax", "rsp", _STRIDES)
+    code.compare_with("r15", _OUTPUT_NBYTES, "rax")
+    code.jump(is_straight, "e")
+    code.compare_number_with("r15", _OUTPUT_NBYTES, 8)
+    code.jump(label, "ne")
+    call.run(label)
+    code.load("rdi", target, ARRAY_DATA)
+    code.set("rsi", ctypes.addressof(_results))
+    code.load("rcx", "rsp", _COUNT)
+    code.load("rdx", "rsp", _STRIDES)
+    code.label(again)
+    code.load("rax", "rsi")
+    code.store("rdi", 0, "rax")
+    code.add("rsi", 8)
+    code.add_register("rdi", "rdx")
+    code.add("rcx", -1)
+    code.jump(again, "ne")
+    code.jump(done)
+    code.label(is_straight)
+    call.run(label)
+    code.load("rdx", "rsp", _COUNT)
+    code.multiply("rdx", "r15", _OUTPUT_NBYTES)
+    code.load("rdi", target, ARRAY_DATA)
+    code.set("rsi", ctypes.addressof(_results))
+    code.call(_MEMMOVE)
+    code.label(done)
+
+
+def _are_known() -> bool:
+    """Whether loops are found where this looks for them, and do what NumPy does."""
+    make = objects.ARE_KNOWN and objects.numpys_address("PyArray_NewFromDescr")
+    if not make:
+        return False
+    word, one = ctypes.c_void_p, ctypes.py_object
+    ctypes.pythonapi.Py_IncRef(one(np.dtype(np.float32)))
+    made = ctypes.PYFUNCTYPE(one, one, one, ctypes.c_int, word, word, word, ctypes.c_int, word)(make)(
+        np.ndarray, np.dtype(np.float32), 2, (ctypes.c_ssize_t * 2)(3, 4), None, None, 0, None
+    )
+    if type(made) is not np.ndarray or made.shape != (3, 4) or made.dtype != np.float32:
+        return False
+    a, b, found = np.linspace(1.0, 2.0, 5), np.linspace(-1.0, 3.0, 5), np.empty(5)
+    for ufunc, operands in ((np.add, (a, b)), (np.sqrt, (a,)), (np.less, (a, b))):
+        dtype, loop, passed, output, _, nbytes, *_ = _ROW.unpack_from(rows(ufunc))
+        arrays = (*operands, found)
+        if dtype != id(a.dtype):
+            return False
+        ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(loop)(
+            (ctypes.c_void_p * 3)(*(each.ctypes.data for each in arrays)),
+            (ctypes.c_ssize_t * 1)(5),
+            (ctypes.c_ssize_t * 3)(*[8] * len(operands), nbytes),
+            passed,
+        )
+        expected = ufunc(*operands)
+        if expected.tobytes() != found.tobytes()[: expected.nbytes] or output != id(expected.dtype):
+            return False
+    return ctypes.c_double.from_address(id(np.float64(1.5)) + NUMBER_VALUE).value == 1.5
+
+
+ARE_KNOWN = _are_known()
+"""Whether NumPy's loops can be called."""
+
+__all__ = ["ARE_KNOWN", "STACK", "TYPES", "LoopCall", "address_of", "compute", "compute_into", "rows"]

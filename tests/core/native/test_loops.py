@@ -1,0 +1,204 @@
+"""NumPy's loops, called by machine code: the bits, warnings and errors of NumPy, and of ours that Python computes."""
+
+import operator
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp import config
+from oxinp._core.native import loops, objects
+from oxinp._core.ufunc.table import UFUNCS
+from tests.comparator import assert_same
+
+pytestmark = [
+    pytest.mark.usefixtures("usual_threshold"),
+    pytest.mark.skipif(not objects.ARE_KNOWN, reason="this Python's objects are laid out in another way"),
+]
+
+
+@pytest.fixture(scope="module")
+def usual_threshold():
+    with config.override(offload_threshold=65536):
+        yield
+
+
+OF_ONE = [row.numpy for row in UFUNCS if row.numpy.nin == 1 and row.numpy.nout == 1]
+OF_TWO = [row.numpy for row in UFUNCS if row.numpy.nin == 2 and row.numpy.nout == 1]
+DTYPES = [np.dtype(kind) for kind in loops.TYPES]
+SHAPES = {
+    "vector": lambda x: x[:37],
+    "every other": lambda x: x[:74:2],
+    "backwards": lambda x: x[36::-1],
+    "matrix": lambda x: x[:40].reshape(5, 8),
+    "part": lambda x: x.reshape(10, 10)[1:7, 2:9],
+    "column": lambda x: x.reshape(10, 10)[:, 3],
+    "transposed": lambda x: x.reshape(10, 10).T,
+    "row": lambda x: x[:8].reshape(1, 8),
+    "none": lambda x: x[:0],
+    "cube": lambda x: x[:48].reshape(2, 3, 8),
+}
+OPERATORS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "&": operator.and_,
+    "<": operator.lt,
+    "==": operator.eq,
+    ">=": operator.ge,
+}
+IN_PLACE = {"+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv, "&=": operator.iand}
+NUMBERS = (
+    *(2.0, 0.0, -0.0, 1e308, float("nan"), float("inf"), 3, 0, -7, 2**53 + 1, 2**62, 2**70, True),
+    *(np.float64(1.5), np.int64(3), np.float32(0.1), np.bool_(True), np.complex128(1j), np.int32(2), 1j),
+)
+
+
+def _values(dtype, seed, *, is_special=False):
+    """Return 100 numbers of a dtype, for some of which arithmetic raises flags where they are special."""
+    rng = np.random.default_rng(seed)
+    if dtype.kind == "b":
+        return rng.random(100) < 0.5
+    if dtype.kind == "i":
+        return rng.integers(-50, 50, 100).astype(dtype) if is_special else rng.integers(1, 50, 100).astype(dtype)
+    x = rng.uniform(0.1, 3.0, 100)
+    if dtype.kind == "c":
+        x = x + 1j * rng.uniform(0.1, 3.0, 100)
+    if is_special:
+        x[rng.integers(0, 100, 30)] = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e308, -1e-308, 1e38, -2.5], 30)
+    with np.errstate(over="ignore", under="ignore"):
+        return x.astype(dtype)
+
+
+def _told(compute):
+    """Return what is computed, and what is warned of or raised."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            found = compute()
+        except (TypeError, ValueError, OverflowError, FloatingPointError) as error:
+            found = type(error)
+    return found, [(each.category, str(each.message)) for each in heard]
+
+
+def _assert_told_the_same(ours, numpys):
+    (found, heard), (expected, expected_heard) = _told(ours), _told(numpys)
+    assert heard == expected_heard
+    if isinstance(expected, type):
+        assert found is expected
+    else:
+        assert_same(found, expected)
+        if isinstance(expected, np.ndarray) and expected.size:
+            host = np.asarray(found)
+            assert host.tobytes() == expected.tobytes()
+            assert all(a == b for a, b, n in zip(host.strides, expected.strides, expected.shape, strict=True) if n > 1)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("ufunc", OF_ONE, ids=lambda ufunc: ufunc.__name__)
+def test_ufuncs_of_one_are_numpys(ufunc, shape):
+    for dtype, is_special in product(DTYPES, (False, True)):
+        theirs = SHAPES[shape](_values(dtype, 1, is_special=is_special))
+        ours = SHAPES[shape](oxinp.array(_values(dtype, 1, is_special=is_special)))
+        _assert_told_the_same(lambda x=ours: ufunc(x), lambda x=theirs: ufunc(x))
+
+
+@pytest.mark.parametrize("ufunc", OF_TWO, ids=lambda ufunc: ufunc.__name__)
+def test_ufuncs_of_two_are_numpys(ufunc):
+    for (one, first), (other, second) in product(SHAPES.items(), repeat=2):
+        for dtype, is_special in product(DTYPES, (False, True)):
+            if one != other and (is_special or dtype.kind != "f"):
+                continue
+            x, y = (_values(dtype, seed, is_special=is_special) for seed in (2, 3))
+            a, b = first(oxinp.array(x)), second(oxinp.array(y))
+            _assert_told_the_same(lambda a=a, b=b: ufunc(a, b), lambda x=first(x), y=second(y): ufunc(x, y))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_are_numpys(name):
+    for dtype, shape in product(DTYPES, SHAPES.values()):
+        for is_special in (False, True):
+            x, y = (_values(dtype, seed, is_special=is_special) for seed in (4, 5))
+            a, b = shape(oxinp.array(x)), shape(oxinp.array(y))
+            _assert_told_the_same(
+                lambda a=a, b=b: OPERATORS[name](a, b), lambda x=shape(x), y=shape(y): OPERATORS[name](x, y)
+            )
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+def test_numbers_are_numpys(number):
+    for dtype, is_reflected, name in product(DTYPES, (False, True), OPERATORS):
+        x = _values(dtype, 6)
+        a, compute = oxinp.array(x), OPERATORS[name]
+        for _ in range(2):
+            _assert_told_the_same(
+                lambda a=a, compute=compute, r=is_reflected: compute(number, a) if r else compute(a, number),
+                lambda x=x, compute=compute, r=is_reflected: compute(number, x) if r else compute(x, number),
+            )
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_writing_in_place_is_numpys(name):
+    def write(x, other):
+        IN_PLACE[name](x, other)
+        return x
+
+    for dtype, (kind, shape), is_special in product(DTYPES, SHAPES.items(), (False, True)):
+        for other in (*NUMBERS, _values(dtype, 7, is_special=is_special)):
+            x = _values(dtype, 8, is_special=is_special)
+            a = oxinp.array(x)
+            y, b = (shape(other), shape(oxinp.array(other))) if isinstance(other, np.ndarray) else (other, other)
+            _assert_told_the_same(lambda a=a, b=b: write(shape(a), b), lambda x=x, y=y: write(shape(x), y))
+            assert np.asarray(a).tobytes() == x.tobytes(), (dtype, kind, other)
+
+
+def test_writing_to_what_is_read_reads_what_was_there():
+    x = np.arange(1.0, 101.0)
+    a = oxinp.array(x)
+    for z in (x, a):
+        z[1:] += z[:-1]
+        z[:-1] *= z[1:]
+        z[::-1] -= z
+        part = z[::3]
+        part /= z[:34]
+    assert np.asarray(a).tobytes() == x.tobytes()
+
+
+def test_errors_of_arithmetic_are_numpys_to_report():
+    a = oxinp.array([1.0, 0.0, 2.0])
+    with np.errstate(divide="raise"):
+        with pytest.raises(FloatingPointError, match="divide by zero encountered in divide"):
+            1.0 / a
+        with pytest.raises(FloatingPointError, match="divide by zero encountered in divide"):
+            a /= 0.0
+    with np.errstate(all="ignore"):
+        assert_same(1.0 / oxinp.array([1.0, 0.0]), np.array([1.0, np.inf]))
+    with pytest.warns(RuntimeWarning, match="invalid value encountered in sqrt"):
+        np.sqrt(-a - 1.0)
+
+
+def test_read_only_arrays_stay_as_they_are():
+    a = oxinp.broadcast_to(oxinp.array([1.0, 2.0]), (2, 2))[0]
+    with pytest.raises(ValueError, match="read-only"):
+        a += 1.0
+    assert_same(a, np.array([1.0, 2.0]))
+
+
+def test_loops_are_called():
+    """Without them the rest would test NumPy."""
+    assert loops.ARE_KNOWN
+    assert loops.rows(np.add) != loops.rows(np.subtract)
+    assert {each.nin for each in (np.add, np.sqrt) if len(loops.rows(each)) > len(loops.rows(np.ldexp))} == {1, 2}
+
+
+@pytest.mark.parametrize("is_native", [False, True])
+def test_both_ways_are_one(is_native):
+    x = np.linspace(0.0, 5.0, 33)
+    with config.override(machine_code=is_native):
+        a = oxinp.array(x)
+        assert_same((a * 2.0 + a) / (1.0 + a) - np.sqrt(a), (x * 2.0 + x) / (1.0 + x) - np.sqrt(x))
