@@ -69,9 +69,23 @@ class Assembler:
 
     def store_float(self, base: str, displacement: int, integer: str) -> None:
         """``[base + displacement] = float(integer)``, of 64 bits."""
-        self._code += bytes((0xF2, 0x48 | (_NUMBERS[integer] >> 3), 0x0F, 0x2A, 0xC0 | (_NUMBERS[integer] & 7)))
+        self._convert(0, integer)
         self._code.append(0xF2)
         self._with_memory(b"\x0f\x11", 0, base, displacement, is_wide=False)
+
+    def divide_float(self, base: str, displacement: int, integer: str) -> None:
+        """``[base + displacement] /= float(integer)``, of 64 bits."""
+        self._convert(1, integer)
+        self._code.append(0xF2)
+        self._with_memory(b"\x0f\x10", 0, base, displacement, is_wide=False)
+        self._code += b"\xf2\x0f\x5e\xc1"
+        self._code.append(0xF2)
+        self._with_memory(b"\x0f\x11", 0, base, displacement, is_wide=False)
+
+    def _convert(self, target: int, integer: str) -> None:
+        """Let a register of vectors have an integer as a float."""
+        number = _NUMBERS[integer]
+        self._code += bytes((0xF2, 0x48 | (number >> 3), 0x0F, 0x2A, 0xC0 | (target << 3) | (number & 7)))
 
     def store_status(self, base: str, displacement: int) -> None:
         """``[base + displacement]`` = the state of vectors' arithmetic, its flags in the lowest 6 of 32 bits."""

@@ -22,8 +22,8 @@ REALS = (*MIDDLING, np.uint8, np.int8, np.int16, np.float16)
 class Call(Function):
     """A function that is called with a vector of arguments."""
 
-    def __init__(self, kind: type, before: int) -> None:
-        super().__init__(kind, before, _ROOM)
+    def __init__(self, kind: type, before: int, room: int = _ROOM) -> None:
+        super().__init__(kind, before, room)
 
     def begin_call(self, *counts: int, keywords: str = "general") -> None:
         """Begin with so many positional arguments, at `rbp`; go to a label where there are others by keyword."""

@@ -26,7 +26,9 @@ from oxinp._core.native.objects import (
     TUPLE_ITEMS,
     TYPE,
 )
-from oxinp._core.native.operators import MIDDLING, require_small_product
+from oxinp._core.native.operators import MIDDLING
+from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
+from oxinp._core.native.reductions import REDUCTIONS, reduction
 from oxinp._core.native.shapes import reshaped, transposed, view
 
 _MOST_JOINED = 8
@@ -75,14 +77,19 @@ def cast(kind: type, before: int) -> bytes:
 
 def product(kind: type, before: int, function: object) -> bytes:
     """Return the code of `dot`."""
-    call = Call(kind, before)
+    call = Call(kind, before, STACK)
     call.begin_call(2)
     call.code.label("2 arguments")
     call.load_array(0, "rbx", "r12")
     call.load_array(1, "rbx", "r14")
     require_small_product(call, "r12", "r14")
     call.unless_reported()
+    require_vectors(call, "NumPy's")
+    call_loop(call, "NumPy's")
+    call.code.jump("made")
+    call.code.label("NumPy's")
     call.call_numpys(function, "r12", "r14", result="r13")
+    call.code.label("made")
     call.return_new("r13", "r12")
     return call.code.assembled()
 
@@ -228,12 +235,14 @@ FUNCTIONS: dict[Any, _Maker] = {
     np.empty: partial(of_shape, function=np.empty),
     np.empty_like: partial(of_array, function=_in_c(np.empty_like)),
     np.outer: partial(outer, function=np.multiply.outer),
+    **{getattr(np, name): partial(reduction, name=name) for name in REDUCTIONS},
     np.where: partial(chosen, function=_in_c(np.where)),
     np.zeros: partial(of_shape, function=np.zeros),
 }
 """Functions of NumPy's -> what makes the code of ours."""
 METHODS: dict[str, _Maker] = {
     **{name: partial(of_array, function=getattr(np.ndarray, name)) for name in ("argmax", "argmin", "argsort", "copy")},
+    **{name: partial(reduction, name=name) for name in REDUCTIONS},
     "astype": cast,
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,

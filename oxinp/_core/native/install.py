@@ -21,7 +21,7 @@ import numpy as np
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
-from oxinp._core.native import calls, elements, objects, operators, ufuncs
+from oxinp._core.native import calls, elements, objects, operators, products, ufuncs
 from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
@@ -108,7 +108,7 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
         "subscript": partial(elements.subscript, kind),
         "ass_subscript": partial(elements.ass_subscript, kind),
         "compare": partial(operators.compare, kind, numpys=numpys("compare"), reach=reach_of(_ROWS["less"])),
-        "matrix_multiply": partial(operators.matrix_multiply, kind, numpys=numpys("matrix_multiply")),
+        "matrix_multiply": partial(products.matrix_multiply, kind, numpys=numpys("matrix_multiply")),
         "power": partial(operators.square, kind, numpys=numpys("power")),
     }
     for name, (method, ufunc_name) in _BINARY.items():

@@ -44,12 +44,12 @@ _IN_ROWS = frozenset(
 """Those whose results are the same, bit for bit, however many elements are computed at once."""
 
 # What is known of a loop, a word each.
-_INPUT, _LOOP, _PASSED, _OUTPUT, _INPUT_NBYTES, _OUTPUT_NBYTES, _NUMBER, _KIND, _IS_IN_ROWS = (8 * i for i in range(9))
+INPUT, _LOOP, _PASSED, OUTPUT, INPUT_NBYTES, OUTPUT_NBYTES, _NUMBER, _KIND, _IS_IN_ROWS = (8 * i for i in range(9))
 _ROW = struct.Struct("9Q")
 _FLOATS, _INTEGERS, _OTHERS = range(3)  # of 64 bits, and others
 _MOST_EXACT = 2**53  # up to which integers are floats, too
 
-_CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # flags of arrays
+CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # flags of arrays
 _RAISED, _ALL_RAISED = 0x1D, 0x3F  # flags of arithmetic: invalid, division by zero, overflow, underflow; and others
 
 # Where on the stack there is what a loop is called with.
@@ -74,7 +74,7 @@ def _loops(ufunc: np.ufunc) -> dict[str, tuple[int, int]]:
 def rows(ufunc: np.ufunc) -> bytes:
     """Return what is known of the loops of a ufunc of one output over operands of one dtype, up to a row of zeros."""
     known = b""
-    for kind in TYPES if objects.ARE_KNOWN and ufunc.nout == 1 and ufunc.signature is None else ():
+    for kind in TYPES if objects.ARE_KNOWN and ufunc.nout == 1 else ():
         dtype = np.dtype(kind)
         for types, (loop, passed) in _loops(ufunc).items():
             given, _, made = types.partition("->")
@@ -149,17 +149,8 @@ class LoopCall:
         code.label(placed)
 
     def _find_row(self, array: str) -> None:
-        code, again, found = self.code, self.function.new_label(), self.function.new_label()
-        code.move("r13", array)
-        code.load("rax", array, ARRAY_DTYPE)
-        code.label(again)
-        code.compare_with("r15", _INPUT, "rax")
-        code.jump(found, "e")
-        code.compare_number_with("r15", _INPUT, 0)
-        code.jump(self.label, "e")
-        code.add("r15", _ROW.size)
-        code.jump(again)
-        code.label(found)
+        self.code.move("r13", array)
+        find_row(self.function, array, self.label)
 
     def _require_same_shape(self, one: str, other: str) -> None:
         code, again, done = self.code, self.function.new_label(), self.function.new_label()
@@ -183,15 +174,14 @@ class LoopCall:
     def _place_array(self, place: int, array: str) -> None:
         """Let the stack have the address of an array's elements and their stride, the same throughout."""
         code, is_vector, has_stride = self.code, self.function.new_label(), self.function.new_label()
-        code.test_with(array, ARRAY_FLAGS, _ALIGNED)
-        code.jump(self.label, "e")
+        require_aligned(self.function, array, self.label)
         code.load_int("rax", array, ARRAY_NDIM)
         code.compare_number("rax", 1)
         code.jump(is_vector, "e")
         code.jump(self.label, "b")
-        code.test_with(array, ARRAY_FLAGS, _CONTIGUOUS)
+        code.test_with(array, ARRAY_FLAGS, CONTIGUOUS)
         code.jump(self.label, "e")
-        code.load("rax", "r15", _INPUT_NBYTES)
+        code.load("rax", "r15", INPUT_NBYTES)
         code.jump(has_stride)
         code.label(is_vector)
         code.load("rax", array, ARRAY_STRIDES)
@@ -253,14 +243,10 @@ class LoopCall:
 
     def allocate(self) -> None:
         """Let `r13` have a new array for the results."""
-        function, code, is_made = self.function, self.code, self.function.new_label()
-        allocate_array(function, "r13", "r15", _OUTPUT)
-        code.compare_number("rax", 0)
-        code.jump(is_made, "ne")
-        function.return_error()
-        code.label(is_made)
-        code.move("r13", "rax")
-        code.load("rax", "r13", ARRAY_DATA)
+        self.code.load_int("rdx", "r13", ARRAY_NDIM)
+        self.code.load("rcx", "r13", ARRAY_SHAPE)
+        make_array(self.function)
+        self.code.load("rax", "r13", ARRAY_DATA)
         self._place_results()
 
     def place_results(self) -> None:
@@ -272,33 +258,42 @@ class LoopCall:
         """Let results lie one after the other where `rax` says."""
         place = 8 * len(self.operands)
         self.code.store("rsp", _POINTERS + place, "rax")
-        self.code.load("rax", "r15", _OUTPUT_NBYTES)
+        self.code.load("rax", "r15", OUTPUT_NBYTES)
         self.code.store("rsp", _STRIDES + place, "rax")
 
-    def run(self, failed: str) -> None:
+    def run(self, flagged: str) -> None:
         """Call the loop; go to a label where NumPy might warn."""
-        code = self.code
-        clear_flags(self.function)
-        for register, place in (("rdi", _POINTERS), ("rsi", _COUNT), ("rdx", _STRIDES)):
-            code.move(register, "rsp")
-            code.add(register, place)
-        code.load("rcx", "r15", _PASSED)
-        code.load("rax", "r15", _LOOP)
-        code.call_register("rax")
-        unless_flagged(self.function, failed)
+        call(self.function, _POINTERS, _COUNT, _STRIDES, _STATUS, flagged)
 
 
-def allocate_array(function: Function, shaped: str, base: str, at: int) -> None:
-    """Let `rax` have a new array of NumPy's of an array's shape and of a dtype that lies in memory, or 0.
+def find_row(function: Function, array: str, label: str) -> None:
+    """Let `r15`, which has the first of some rows, have that of the loop over an array's elements."""
+    code, again, found = function.code, function.new_label(), function.new_label()
+    code.load("rax", array, ARRAY_DTYPE)
+    code.label(again)
+    code.compare_with("r15", INPUT, "rax")
+    code.jump(found, "e")
+    code.compare_number_with("r15", INPUT, 0)
+    code.jump(label, "e")
+    code.add("r15", _ROW.size)
+    code.jump(again)
+    code.label(found)
+
+
+def require_aligned(function: Function, array: str, label: str) -> None:
+    """Go to a label unless an array's elements lie where loops may read them."""
+    function.code.test_with(array, ARRAY_FLAGS, _ALIGNED)
+    function.code.jump(label, "e")
+
+
+def make_array(function: Function) -> None:
+    """Let `r13` have a new array of the results of the row in `r15`, of `rdx` axes and with its shape where `rcx` says.
 
     Nothing else runs meanwhile: arrays of NumPy's are not the garbage collector's.
     """
     code = function.code
-    code.load("rdi", base, at)
-    code.call(objects.address("Py_IncRef"))
-    code.load("rsi", base, at)
-    code.load_int("rdx", shaped, ARRAY_NDIM)
-    code.load("rcx", shaped, ARRAY_SHAPE)
+    code.load("rsi", "r15", OUTPUT)
+    function.keep("rsi")
     code.set("rdi", id(np.ndarray))
     code.set("r8", 0)
     code.set("r9", 0)
@@ -306,16 +301,51 @@ def allocate_array(function: Function, shaped: str, base: str, at: int) -> None:
     code.push("r8")
     code.call(objects.numpys_address("PyArray_NewFromDescr"))
     code.add("rsp", 16)
+    _let_result_be(function)
 
 
-def clear_flags(function: Function) -> None:
+def make_number(function: Function, place: int) -> None:
+    """Let `r13` have a number of NumPy's, which lies on the stack, of the results of the row in `r15`."""
+    code = function.code
+    code.move("rdi", "rsp")
+    code.add("rdi", place)
+    code.load("rsi", "r15", OUTPUT)
+    code.set("rdx", 0)
+    code.call(objects.numpys_address("PyArray_Scalar"))
+    _let_result_be(function)
+
+
+def _let_result_be(function: Function) -> None:
+    """Let `r13` have the object that `rax` has; return if there is none."""
+    is_made = function.new_label()
+    function.code.move("r13", "rax")
+    function.code.compare_number("rax", 0)
+    function.code.jump(is_made, "ne")
+    function.return_error()
+    function.code.label(is_made)
+
+
+def call(function: Function, pointers: int, counts: int, strides: int, status: int, flagged: str) -> None:
+    """Call the loop of the row in `r15` with what lies on the stack; go to a label where NumPy might warn."""
+    code = function.code
+    _clear_flags(function, status)
+    for register, place in (("rdi", pointers), ("rsi", counts), ("rdx", strides)):
+        code.move(register, "rsp")
+        code.add(register, place)
+    code.load("rcx", "r15", _PASSED)
+    code.load("rax", "r15", _LOOP)
+    code.call_register("rax")
+    unless_flagged(function, status, flagged)
+
+
+def _clear_flags(function: Function, status: int) -> None:
     """Clear the flags of arithmetic that NumPy may warn of."""
     code, is_clear, old_is_clear = function.code, function.new_label(), function.new_label()
-    code.store_status("rsp", _STATUS)
-    code.test_with("rsp", _STATUS, _RAISED)
+    code.store_status("rsp", status)
+    code.test_with("rsp", status, _RAISED)
     code.jump(is_clear, "e")
-    code.clear_with("rsp", _STATUS, _ALL_RAISED)
-    code.load_status("rsp", _STATUS)
+    code.clear_with("rsp", status, _ALL_RAISED)
+    code.load_status("rsp", status)
     code.label(is_clear)
     code.load_old_status()
     code.test_number("rax", _RAISED)
@@ -324,11 +354,11 @@ def clear_flags(function: Function) -> None:
     code.label(old_is_clear)
 
 
-def unless_flagged(function: Function, label: str) -> None:
+def unless_flagged(function: Function, status: int, label: str) -> None:
     """Go to a label where a flag of arithmetic is set that NumPy may warn of."""
     code = function.code
-    code.store_status("rsp", _STATUS)
-    code.test_with("rsp", _STATUS, _RAISED)
+    code.store_status("rsp", status)
+    code.test_with("rsp", status, _RAISED)
     code.jump(label, "ne")
     code.load_old_status()
     code.test_number("rax", _RAISED)
@@ -340,11 +370,11 @@ def compute(function: Function, load_rows: Callable[[], None], operands: tuple[s
     code, flagged, done = function.code, function.new_label(), function.new_label()
     if not ARE_KNOWN:
         code.jump(label)
-    call = LoopCall(function, operands, label)
-    call.find(load_rows)
-    call.count()
-    call.allocate()
-    call.run(flagged)
+    made = LoopCall(function, operands, label)
+    made.find(load_rows)
+    made.count()
+    made.allocate()
+    made.run(flagged)
     code.jump(done)
     code.label(flagged)
     function.drop("r13")
@@ -363,21 +393,21 @@ def compute_into(function: Function, load_rows: Callable[[], None], operands: tu
     target = operands[0]
     code.test_with(target, ARRAY_FLAGS, _WRITEABLE)
     code.jump(label, "e")
-    call = LoopCall(function, operands, label)
-    call.find(load_rows)
-    code.load("rax", "r15", _INPUT)
-    code.compare_with("r15", _OUTPUT, "rax")
+    written = LoopCall(function, operands, label)
+    written.find(load_rows)
+    code.load("rax", "r15", INPUT)
+    code.compare_with("r15", OUTPUT, "rax")
     code.jump(label, "ne")
-    call.count()
+    written.count()
     code.compare_number("rax", _MOST_IN_PLACE)
     code.jump(label, "g")
-    call.place_results()
+    written.place_results()
     code.load("rax", "rsp", _STRIDES)
-    code.compare_with("r15", _OUTPUT_NBYTES, "rax")
+    code.compare_with("r15", OUTPUT_NBYTES, "rax")
     code.jump(is_straight, "e")
-    code.compare_number_with("r15", _OUTPUT_NBYTES, 8)
+    code.compare_number_with("r15", OUTPUT_NBYTES, 8)
     code.jump(label, "ne")
-    call.run(label)
+    written.run(label)
     code.load("rdi", target, ARRAY_DATA)
     code.set("rsi", ctypes.addressof(_results))
     code.load("rcx", "rsp", _COUNT)
@@ -391,9 +421,9 @@ def compute_into(function: Function, load_rows: Callable[[], None], operands: tu
     code.jump(again, "ne")
     code.jump(done)
     code.label(is_straight)
-    call.run(label)
+    written.run(label)
     code.load("rdx", "rsp", _COUNT)
-    code.multiply("rdx", "r15", _OUTPUT_NBYTES)
+    code.multiply("rdx", "r15", OUTPUT_NBYTES)
     code.load("rdi", target, ARRAY_DATA)
     code.set("rsi", ctypes.addressof(_results))
     code.call(_MEMMOVE)
@@ -433,4 +463,24 @@ def _are_known() -> bool:
 ARE_KNOWN = _are_known()
 """Whether NumPy's loops can be called."""
 
-__all__ = ["ARE_KNOWN", "STACK", "TYPES", "LoopCall", "address_of", "compute", "compute_into", "rows"]
+__all__ = [
+    "ARE_KNOWN",
+    "CONTIGUOUS",
+    "INPUT",
+    "INPUT_NBYTES",
+    "OUTPUT",
+    "OUTPUT_NBYTES",
+    "STACK",
+    "TYPES",
+    "LoopCall",
+    "address_of",
+    "call",
+    "compute",
+    "compute_into",
+    "find_row",
+    "make_array",
+    "make_number",
+    "require_aligned",
+    "rows",
+    "unless_flagged",
+]

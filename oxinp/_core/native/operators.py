@@ -12,7 +12,7 @@ from oxinp._core.lazy import inlining
 from oxinp._core.native import loops
 from oxinp._core.native.function import MOST, MOST_WRITTEN, NONE, Function, cells
 from oxinp._core.native.numbers import load_number
-from oxinp._core.native.objects import ARRAY_NDIM, ARRAY_SHAPE, TYPE
+from oxinp._core.native.objects import TYPE
 
 MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
@@ -26,7 +26,7 @@ _COMPARED = (ctypes.c_uint64 * 6)(
 """Where there is what is known of comparisons' loops, in Python's order of them."""
 
 
-def _load_operand(function: Function, handle: str, target: str, most: int | None, label: str = "general") -> None:
+def load_operand(function: Function, handle: str, target: str, most: int | None, label: str = "general") -> None:
     """Let a register have the host's view of an operand of ours that is small; go to a label if it is not."""
     function.load_seen(target, handle, storage="r13")
     function.require_few(handle, target, label)
@@ -38,33 +38,37 @@ def _load_other(function: Function, kind: type, target: str, most: int | None) -
     """Let a register have the second operand, of ours or a number."""
     code, is_number, is_loaded = function.code, function.new_label(), function.new_label()
     function.unless_type("rbp", kind, is_number)
-    _load_operand(function, "rbp", target, most, "middling")
+    load_operand(function, "rbp", target, most, "middling")
     code.jump(is_loaded)
     code.label(is_number)
     code.move(target, "rbp")
     code.label(is_loaded)
 
 
-def _compute(
+def compute(
     function: Function,
     numpys: int,
     call_loop: _LoopCall,
     *operands: str,
-    is_kept: bool = True,
+    is_kept: bool | None = None,
     is_few: bool = True,
 ) -> None:
-    """Return what a loop of NumPy's makes of operands, or else a function of NumPy's, as ours."""
+    """Return what a loop of NumPy's makes of operands, or else a function of NumPy's, as ours.
+
+    `is_kept` is whether an array of a number means the same; None where numbers stand for themselves.
+    """
     code, is_made, is_numpys = function.code, function.new_label(), function.new_label()
     function.unless_reported()
     call_loop(is_numpys)
     code.jump(is_made)
     code.label(is_numpys)
-    for operand, given, array in zip(operands, ("rbx", "rbp"), reversed(operands), strict=False):
+    numbers = () if is_kept is None else zip(operands, ("rbx", "rbp"), reversed(operands), strict=True)
+    for operand, given, array in numbers:
         is_array = function.new_label()
         code.set("rcx", id(np.ndarray))
         code.compare_with(operand, TYPE, "rcx")
         code.jump(is_array, "e")
-        load_number(function, given, array, operand, is_kept=is_kept)
+        load_number(function, given, array, operand, is_kept=bool(is_kept))
         code.label(is_array)
     function.call_keeping(numpys, *operands, result="r13")
     code.compare_number("r13", 0)
@@ -93,7 +97,7 @@ def _require_reach(function: Function, reach: int) -> None:
     function.code.jump("general", "ge")
 
 
-def _compute_middling(
+def __compute_middling(
     function: Function, kind: type, numpys: int, call_loop: _LoopCall, reach: int, *, is_kept: bool = True
 ) -> None:
     """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number."""
@@ -118,7 +122,7 @@ def _compute_middling(
     _require_real(function, "rbx")
     code.move("r12", "rbx")
     code.label("compute middling")
-    _compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
+    compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
 
 
 def _require_real(function: Function, number: str) -> None:
@@ -144,16 +148,16 @@ def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, rea
     most = None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
     function.begin()
     function.unless_type("rbx", kind, "reflected")
-    _load_operand(function, "rbx", "r12", most, "middling")
+    load_operand(function, "rbx", "r12", most, "middling")
     _load_other(function, kind, "r14", most)
     code.jump("compute")
     code.label("reflected")
     function.unless_type("rbp", kind, "general")
-    _load_operand(function, "rbp", "r14", most, "middling")
+    load_operand(function, "rbp", "r14", most, "middling")
     code.move("r12", "rbx")
     code.label("compute")
-    _compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
-    _compute_middling(function, kind, numpys, call_loop, reach, is_kept=is_kept)
+    compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
+    __compute_middling(function, kind, numpys, call_loop, reach, is_kept=is_kept)
     function.end_wrap("r13")
     function.end_of_two(getattr(kind, f"__{name}__"), getattr(kind, f"__r{name}__"))
     return code.assembled()
@@ -175,10 +179,10 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
     call_loop = partial(loops.compute, function, load_rows, ("r12", "r14"))
     function.begin()
     function.unless_type("rbx", kind, "general")
-    _load_operand(function, "rbx", "r12", None, "middling")
+    load_operand(function, "rbx", "r12", None, "middling")
     _load_other(function, kind, "r14", None)
-    _compute(function, numpys, call_loop, "r12", "r14")
-    _compute_middling(function, kind, numpys, call_loop, reach)
+    compute(function, numpys, call_loop, "r12", "r14", is_kept=True)
+    __compute_middling(function, kind, numpys, call_loop, reach)
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
@@ -189,8 +193,8 @@ def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc) -> bytes:
     function = Function(kind, before, loops.STACK)
     function.begin()
     function.unless_type("rbx", kind, "general")
-    _load_operand(function, "rbx", "r12", None)
-    _compute(function, numpys, _loop_call(function, ufunc, "r12"), "r12")
+    load_operand(function, "rbx", "r12", None)
+    compute(function, numpys, _loop_call(function, ufunc, "r12"), "r12")
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
@@ -208,12 +212,12 @@ def square(kind: type, before: int, numpys: int) -> bytes:
     code.set("rcx", id(2))
     code.compare("rbp", "rcx")
     code.jump("general", "ne")
-    _load_operand(function, "rbx", "r12", None, "middling")
-    _compute(function, numpys, call_loop, "r12", "rbp")
+    load_operand(function, "rbx", "r12", None, "middling")
+    compute(function, numpys, call_loop, "r12", "rbp")
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", 16)
-    _compute(function, numpys, call_loop, "r12", "rbp", is_few=False)
+    compute(function, numpys, call_loop, "r12", "rbp", is_few=False)
     code.label("with a modulus")
     code.set("r12", id(NotImplemented))
     function.keep("r12")
@@ -221,64 +225,6 @@ def square(kind: type, before: int, numpys: int) -> bytes:
     code.jump("return")
     function.end_wrap("r13")
     function.end_of_two(getattr(kind, "__pow__"), getattr(kind, "__rpow__"))  # noqa: B009 - of any class
-    return code.assembled()
-
-
-def require_small_product(function: Function, one: str, other: str) -> None:
-    """Go to the general function unless the matrix product of two arrays of NumPy's is small, as stacks of it are.
-
-    It has the elements of the first without its last axis times those of the second without its last but one, or fewer.
-    """
-    code, next_axis, is_contracted, done = (function.code, *(function.new_label() for _ in range(3)))
-    code.load_int("rcx", one, ARRAY_NDIM)
-    code.load_int("r8", other, ARRAY_NDIM)
-    for count in ("rcx", "r8"):
-        code.compare_number(count, 0)
-        code.jump("general", "e")
-    function.multiply_extents(one, but=1)
-    code.compare_number("r8", 1)
-    code.jump(done, "e")
-    code.load("rdx", other, ARRAY_SHAPE)
-    code.label(next_axis)
-    code.compare_number("r8", 2)
-    code.jump(is_contracted, "e")
-    code.multiply("rax", "rdx", 0)
-    code.label(is_contracted)
-    code.add("rdx", 8)
-    code.add("r8", -1)
-    code.jump(next_axis, "ne")
-    code.label(done)
-    function.require_below(MOST, "rax")
-
-
-def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
-    """Return the code of ``a @ b``, of small arrays of ours, or of middling vectors and matrices with a vector."""
-    function = Function(kind, before)
-    code = function.code
-    function.begin()
-    function.unless_type("rbx", kind, "general")
-    function.unless_type("rbp", kind, "general")
-    _load_operand(function, "rbx", "r12", None, "middling")
-    _load_operand(function, "rbp", "r14", None, "middling")
-    require_small_product(function, "r12", "r14")
-    _compute(function, numpys, function.code.jump, "r12", "r14")
-    code.label("middling")
-    function.load_seen("r12", "rbx", storage="r13")
-    function.load_seen("r14", "rbp", storage="r13")
-    code.load_int("rax", "r12", ARRAY_NDIM)
-    code.load_int("rcx", "r14", ARRAY_NDIM)
-    code.add_register("rax", "rcx")
-    code.compare_number("rax", 2)  # two vectors
-    code.jump("of vectors", "e")
-    code.compare_number("rax", 3)  # a matrix and a vector
-    code.jump("general", "ne")
-    code.label("of vectors")
-    for each in ("r12", "r14"):
-        function.require_elements(each, (np.float64, np.float32))
-        function.require_middle(each)
-    _compute(function, numpys, function.code.jump, "r12", "r14", is_few=False)
-    function.end_wrap("r13")
-    function.end_of_two(getattr(kind, "__matmul__"), getattr(kind, "__rmatmul__"))  # noqa: B009 - of any class
     return code.assembled()
 
 
@@ -363,4 +309,4 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     return code.assembled()
 
 
-__all__ = ["MIDDLING", "binary", "compare", "in_place", "matrix_multiply", "square", "unary"]
+__all__ = ["MIDDLING", "binary", "compare", "compute", "in_place", "load_operand", "square", "unary"]

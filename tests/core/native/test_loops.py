@@ -2,6 +2,7 @@
 
 import operator
 import warnings
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import oxinp
 from oxinp import config
-from oxinp._core.native import loops, objects
+from oxinp._core.native import loops, objects, reductions
 from oxinp._core.ufunc.table import UFUNCS
 from tests.comparator import assert_same
 
@@ -105,7 +106,7 @@ def test_ufuncs_of_one_are_numpys(ufunc, shape):
     for dtype, is_special in product(DTYPES, (False, True)):
         theirs = SHAPES[shape](_values(dtype, 1, is_special=is_special))
         ours = SHAPES[shape](oxinp.array(_values(dtype, 1, is_special=is_special)))
-        _assert_told_the_same(lambda x=ours: ufunc(x), lambda x=theirs: ufunc(x))
+        _assert_told_the_same(partial(ufunc, ours), partial(ufunc, theirs))
 
 
 @pytest.mark.parametrize("ufunc", OF_TWO, ids=lambda ufunc: ufunc.__name__)
@@ -116,7 +117,7 @@ def test_ufuncs_of_two_are_numpys(ufunc):
                 continue
             x, y = (_values(dtype, seed, is_special=is_special) for seed in (2, 3))
             a, b = first(oxinp.array(x)), second(oxinp.array(y))
-            _assert_told_the_same(lambda a=a, b=b: ufunc(a, b), lambda x=first(x), y=second(y): ufunc(x, y))
+            _assert_told_the_same(partial(ufunc, a, b), partial(ufunc, first(x), second(y)))
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -125,9 +126,8 @@ def test_operators_are_numpys(name):
         for is_special in (False, True):
             x, y = (_values(dtype, seed, is_special=is_special) for seed in (4, 5))
             a, b = shape(oxinp.array(x)), shape(oxinp.array(y))
-            _assert_told_the_same(
-                lambda a=a, b=b: OPERATORS[name](a, b), lambda x=shape(x), y=shape(y): OPERATORS[name](x, y)
-            )
+            compute = OPERATORS[name]
+            _assert_told_the_same(partial(compute, a, b), partial(compute, shape(x), shape(y)))
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=repr)
@@ -136,10 +136,8 @@ def test_numbers_are_numpys(number):
         x = _values(dtype, 6)
         a, compute = oxinp.array(x), OPERATORS[name]
         for _ in range(2):
-            _assert_told_the_same(
-                lambda a=a, compute=compute, r=is_reflected: compute(number, a) if r else compute(a, number),
-                lambda x=x, compute=compute, r=is_reflected: compute(number, x) if r else compute(x, number),
-            )
+            ours, numpys = ((number, each) if is_reflected else (each, number) for each in (a, x))
+            _assert_told_the_same(partial(compute, *ours), partial(compute, *numpys))
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
@@ -153,7 +151,7 @@ def test_writing_in_place_is_numpys(name):
             x = _values(dtype, 8, is_special=is_special)
             a = oxinp.array(x)
             y, b = (shape(other), shape(oxinp.array(other))) if isinstance(other, np.ndarray) else (other, other)
-            _assert_told_the_same(lambda a=a, b=b: write(shape(a), b), lambda x=x, y=y: write(shape(x), y))
+            _assert_told_the_same(partial(write, shape(a), b), partial(write, shape(x), y))
             assert np.asarray(a).tobytes() == x.tobytes(), (dtype, kind, other)
 
 
@@ -194,6 +192,51 @@ def test_loops_are_called():
     assert loops.ARE_KNOWN
     assert loops.rows(np.add) != loops.rows(np.subtract)
     assert {each.nin for each in (np.add, np.sqrt) if len(loops.rows(each)) > len(loops.rows(np.ldexp))} == {1, 2}
+
+
+@pytest.mark.parametrize("name", [*reductions.REDUCTIONS, "prod", "std"])
+def test_reductions_are_numpys(name):
+    for dtype, shape, is_special in product(DTYPES, SHAPES.values(), (False, True)):
+        x = _values(dtype, 9, is_special=is_special)
+        a = shape(oxinp.array(x))
+        _assert_told_the_same(getattr(a, name), getattr(shape(x), name))
+        _assert_told_the_same(partial(getattr(oxinp, name), a), partial(getattr(np, name), shape(x)))
+
+
+def test_sums_of_zeros_have_their_sign():
+    for x in (np.array([-0.0]), np.array([-0.0, -0.0]), np.array([-0.0] * 9), np.array([0.0, -0.0])):
+        for name in reductions.REDUCTIONS:
+            _assert_told_the_same(getattr(oxinp.array(x), name), getattr(x, name))
+
+
+MATRICES = {
+    "vector": lambda x: x[:7],
+    "every third": lambda x: x[:21:3],
+    "backwards": lambda x: x[6::-1],
+    "of one": lambda x: x[:1],
+    "of none": lambda x: x[:0],
+    "square": lambda x: x[:49].reshape(7, 7),
+    "part": lambda x: x.reshape(10, 10)[1:8, 2:9],
+    "transposed": lambda x: x.reshape(10, 10)[:7, 1:8].T,
+    "columns": lambda x: x.reshape(10, 10)[:7, ::4],
+    "rows": lambda x: x.reshape(10, 10)[:3, :7],
+    "column": lambda x: x.reshape(10, 10)[:7, 3:4],
+    "row": lambda x: x[:7].reshape(1, 7),
+    "single": lambda x: x[:1].reshape(1, 1),
+    "upside down": lambda x: x.reshape(10, 10)[6::-1, :7],
+    "stack": lambda x: x[:98].reshape(2, 7, 7),
+    "broadcast": lambda x: np.broadcast_to(x[:7], (7, 7)),
+}
+
+
+@pytest.mark.parametrize("compute", [operator.matmul, np.dot], ids=["@", "dot"])
+@pytest.mark.parametrize("one", MATRICES)
+def test_products_are_numpys(compute, one):
+    for dtype, other, is_special in product(DTYPES, MATRICES, (False, True)):
+        x, y = (_values(dtype, seed, is_special=is_special) for seed in (10, 11))
+        first, second = MATRICES[one], MATRICES[other]
+        ours = partial(compute, first(oxinp.array(x)), second(oxinp.array(y)))
+        _assert_told_the_same(ours, partial(compute, first(x), second(y)))
 
 
 @pytest.mark.parametrize("is_native", [False, True])
