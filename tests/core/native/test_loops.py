@@ -229,8 +229,10 @@ MATRICES = {
 }
 
 
-@pytest.mark.parametrize("compute", [operator.matmul, np.dot], ids=["@", "dot"])
-@pytest.mark.parametrize("one", MATRICES)
+@pytest.mark.parametrize(
+    ("compute", "one"),  # products of stacks by `dot` are summed in another order, and never by a loop
+    [each for each in product((operator.matmul, np.dot), MATRICES) if each != (np.dot, "stack")],
+)
 def test_products_are_numpys(compute, one):
     for dtype, other, is_special in product(DTYPES, MATRICES, (False, True)):
         x, y = (_values(dtype, seed, is_special=is_special) for seed in (10, 11))
