@@ -216,6 +216,14 @@ SETTINGS: tuple[Setting, ...] = (
         meaning="what arrays lie in: pieces of one growing range, or a driver allocation each, for memory checkers",
     ),
     Setting(
+        name="host_memory_kept",
+        default=lambda: 256 << 20,
+        check=_nbytes,
+        legal="a whole number of bytes from 0 up",
+        meaning="host memory that stays with the process once arrays on the host are freed, so that the next ones need "
+        "no new pages (Linux with glibc); 0 leaves that to glibc, and so does a limit in its environment variables",
+    ),
+    Setting(
         name="cache_dir",
         default=default_cache_dir,
         check=_directory,
@@ -267,6 +275,7 @@ class Config:
     backend: str
     cache_dir: str
     fallback: str
+    host_memory_kept: int
     machine_code: bool
     floating_point_errors: str
     matmul: str

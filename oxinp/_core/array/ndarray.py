@@ -6,7 +6,6 @@ import builtins
 import operator
 import sys
 import warnings
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
 from oxinp._core.subclass import SUBCLASSES, dressed_methods, make, plain
 from oxinp._core.ufunc.objects import operator_methods
+from oxinp._runtime import host_heap
 
 _NumpyArray = np.ndarray
 _OWN_CLASS: Any = object.__dict__["__class__"]
@@ -384,7 +384,13 @@ def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
     return types.array_function(function, kinds, args, kwargs)
 
 
-inlining.enter_class(ndarray, before_first=partial(follow_setting, ndarray, functions))
+def _begin() -> None:
+    """Do what is to be done before the first array is made."""
+    host_heap.follow_setting()
+    follow_setting(ndarray, functions)
+
+
+inlining.enter_class(ndarray, before_first=_begin)
 types.scalar, types.scalar_type, types.scalars = DeviceScalar, ScalarType, SCALARS
 types.finalize = _finalize
 types.dressed = Dressed = ArrayType("Dressed", (ndarray,), dressed_methods(ndarray))
