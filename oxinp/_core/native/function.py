@@ -228,7 +228,9 @@ class Function(Frame):
         code = self.code
         code.set("rdi", id(self._kind))
         code.set("rsi", 0)
-        code.call(objects.slot(self._kind, "alloc").value)
+        code.set("rax", objects.place(self._kind, "alloc"))
+        code.load("rax", "rax")
+        code.call_register("rax")
         code.compare_number("rax", 0)
         code.jump("no handle", "e")
         code.move(target, "rax")

@@ -21,7 +21,7 @@ import numpy as np
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
-from oxinp._core.native import calls, elements, objects, operators, products, ufuncs
+from oxinp._core.native import calls, elements, lifetime, objects, operators, products, ufuncs
 from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
@@ -134,6 +134,9 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
         )
     for name in _UNARY:
         of_arrays[name] = partial(operators.unary, kind, numpys=numpys(name), ufunc=_ROWS[name].numpy)
+    if lifetime.can_be_kept(kind):
+        of_arrays["alloc"] = partial(lifetime.allocate, kind)
+        of_arrays["dealloc"] = partial(lifetime.deallocate, kind)
     return {
         **{(kind, name): maker for name, maker in of_arrays.items()},
         (ufunc, "call"): partial(ufuncs.call, ufunc, arrays=kind),

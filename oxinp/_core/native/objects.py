@@ -27,7 +27,9 @@ NUMBER_VALUE = 2 * _WORD  # of floats, and of NumPy's numbers
 
 INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
 
-_OF_TYPES = {"number": 96, "sequence": 104, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}
+_OF_TYPES = {"dealloc": 48, "number": 96, "sequence": 104, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}
+FREE = 320  # where types have what frees an object
+_WEAK_REFERENCES = 208  # where types have where objects have these
 _OF_NUMBERS = {
     "add": 0,
     "subtract": 8,
@@ -59,14 +61,19 @@ HAS_IMMORTALS = sys.version_info >= (3, 12)
 """Whether there are objects whose references are not counted."""
 
 
-def slot(kind: type, name: str) -> Any:
-    """Return the place of a type's slot, as a pointer whose `value` is the C function's address."""
+def place(kind: type, name: str) -> int:
+    """Return where a type has a slot."""
     for table, offsets in (("number", _OF_NUMBERS), ("sequence", _OF_SEQUENCES), ("mapping", _OF_MAPPINGS)):
         if name in offsets:
             methods = ctypes.c_void_p.from_address(id(kind) + _OF_TYPES[table]).value
             assert methods
-            return ctypes.c_void_p.from_address(methods + offsets[name])
-    return ctypes.c_void_p.from_address(id(kind) + _OF_TYPES[name])
+            return methods + offsets[name]
+    return id(kind) + _OF_TYPES[name]
+
+
+def slot(kind: type, name: str) -> Any:
+    """Return a type's slot, as a pointer whose `value` is the C function's address."""
+    return ctypes.c_void_p.from_address(place(kind, name))
 
 
 def offset(descriptor: Any) -> int:
@@ -90,6 +97,11 @@ def numpys_address(function: str) -> int:
     get = ctypes.pythonapi.PyCapsule_GetPointer
     get.argtypes, get.restype = (ctypes.py_object, ctypes.c_char_p), ctypes.c_void_p
     return ctypes.c_void_p.from_address(get(table, None) + _WORD * _OF_NUMPYS[function]).value or 0
+
+
+def weak_references(kind: type) -> int:
+    """Return where objects of a class have the list of their weak references."""
+    return ctypes.c_ssize_t.from_address(id(kind) + _WEAK_REFERENCES).value
 
 
 def address(function: str) -> int:
@@ -196,4 +208,15 @@ ARE_KNOWN = _are_known()
 VECTORCALL = _place_of_vectorcall() if ARE_KNOWN else None
 """Where functions that Python wrote have the address of what calls them; None where that cannot be told."""
 
-__all__ = ["ARE_KNOWN", "VECTORCALL", "address", "numpys_address", "offset", "set_vectorcall", "slot", "vectorcall"]
+__all__ = [
+    "ARE_KNOWN",
+    "VECTORCALL",
+    "address",
+    "numpys_address",
+    "offset",
+    "place",
+    "set_vectorcall",
+    "slot",
+    "vectorcall",
+    "weak_references",
+]
