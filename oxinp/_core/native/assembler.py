@@ -126,6 +126,14 @@ class Assembler:
         """``target += other``."""
         self._with_registers(0x01, _NUMBERS[other], target)
 
+    def add_from(self, target: str, base: str, displacement: int) -> None:
+        """``target += [base + displacement]``."""
+        self._with_memory(b"\x03", _NUMBERS[target], base, displacement)
+
+    def subtract_from(self, target: str, base: str, displacement: int) -> None:
+        """``target -= [base + displacement]``."""
+        self._with_memory(b"\x2b", _NUMBERS[target], base, displacement)
+
     def multiply_by(self, target: str, other: str) -> None:
         """``target *= other``, signed."""
         reg, number = _NUMBERS[target], _NUMBERS[other]

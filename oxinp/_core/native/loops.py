@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
-from collections.abc import Callable
 
 import numpy as np
 
@@ -19,12 +18,8 @@ from oxinp._core.native import objects
 from oxinp._core.native.frame import ROOM
 from oxinp._core.native.function import Function
 from oxinp._core.native.objects import (
-    ARRAY_DATA,
     ARRAY_DTYPE,
     ARRAY_FLAGS,
-    ARRAY_NDIM,
-    ARRAY_SHAPE,
-    ARRAY_STRIDES,
     BYTES_ITEMS,
     NUMBER_VALUE,
     TYPE,
@@ -44,21 +39,21 @@ _IN_ROWS = frozenset(
 """Those whose results are the same, bit for bit, however many elements are computed at once."""
 
 # What is known of a loop, a word each.
-INPUT, _LOOP, _PASSED, OUTPUT, INPUT_NBYTES, OUTPUT_NBYTES, _NUMBER, _KIND, _IS_IN_ROWS = (8 * i for i in range(9))
+INPUT, _LOOP, _PASSED, OUTPUT, INPUT_NBYTES, OUTPUT_NBYTES, _NUMBER, _KIND, IS_IN_ROWS = (8 * i for i in range(9))
 _ROW = struct.Struct("9Q")
 _FLOATS, _INTEGERS, _OTHERS = range(3)  # of 64 bits, and others
 _MOST_EXACT = 2**53  # up to which integers are floats, too
 
-CONTIGUOUS, _ALIGNED, _WRITEABLE = 0x1, 0x100, 0x400  # flags of arrays
+CONTIGUOUS, _ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # flags of arrays
 _RAISED, _ALL_RAISED = 0x1D, 0x3F  # flags of arithmetic: invalid, division by zero, overflow, underflow; and others
 
 # Where on the stack there is what a loop is called with.
-_POINTERS, _STRIDES, _COUNT, _VALUE, _STATUS, _TIMES, _STEPS = (ROOM + at for at in (0, 24, 48, 56, 64, 72, 80))
+POINTERS, STRIDES, COUNT, _VALUE, STATUS, TIMES, STEPS = (ROOM + at for at in (0, 24, 48, 56, 64, 72, 80))
 STACK = ROOM + 80 + 24 + 8
 """Bytes of the stack that a function which calls loops needs."""
-_MOST_IN_PLACE = 2048
-_MEMMOVE = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
-_results = ctypes.create_string_buffer(16 * _MOST_IN_PLACE)  # on their way to where they belong
+MOST_IN_PLACE = 2048
+MEMMOVE = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
+results = ctypes.create_string_buffer(16 * MOST_IN_PLACE)  # on their way to where they belong
 
 
 def _loops(ufunc: np.ufunc) -> dict[str, tuple[int, int]]:
@@ -96,174 +91,48 @@ def address_of(known: bytes) -> int:
     return id(known) + BYTES_ITEMS
 
 
-class LoopCall:
-    """A call of a loop in a function under construction, of one array, of two, or of one and a number.
-
-    Parameters
-    ----------
-    function : Function
-        Which has `STACK` bytes of the stack.
-    operands : tuple of str
-        Registers, which calls leave alone, with arrays or numbers of NumPy's or Python's.
-    label : str
-        Where to go if a loop alone does not do it; then nothing has happened.
-    """
-
-    def __init__(self, function: Function, operands: tuple[str, ...], label: str) -> None:
-        self.function = function
-        self.code = function.code
-        self.operands = operands
-        self.label = label
-
-    def find(self, load_rows: Callable[[], None]) -> None:
-        """Let `r15` have the row of the loop, `r13` an array of the results' shape, and the stack the operands."""
-        function, code = self.function, self.code
-        first = self.operands[0]
-        load_rows()
-        if len(self.operands) == 1:
-            function.unless_type(first, np.ndarray, self.label)
-            self._find_row(first)
-            self._place_array(0, first)
-            return
-        second = self.operands[1]
-        first_is_number, second_is_number, placed = (function.new_label() for _ in range(3))
-        function.unless_type(first, np.ndarray, first_is_number)
-        self._find_row(first)
-        function.unless_type(second, np.ndarray, second_is_number)
-        code.load("rax", first, ARRAY_DTYPE)
-        code.compare_with(second, ARRAY_DTYPE, "rax")
-        code.jump(self.label, "ne")
-        self._require_same_shape(first, second)
-        self._place_array(0, first)
-        self._place_array(1, second)
-        code.jump(placed)
-        code.label(second_is_number)
-        self._place_array(0, first)
-        self._place_number(1, second)
-        code.jump(placed)
-        code.label(first_is_number)
-        function.unless_type(second, np.ndarray, self.label)
-        self._find_row(second)
-        self._place_array(1, second)
-        self._place_number(0, first)
-        code.label(placed)
-
-    def _find_row(self, array: str) -> None:
-        self.code.move("r13", array)
-        find_row(self.function, array, self.label)
-
-    def _require_same_shape(self, one: str, other: str) -> None:
-        code, again, done = self.code, self.function.new_label(), self.function.new_label()
-        code.load_int("rcx", one, ARRAY_NDIM)
-        code.load_int("rax", other, ARRAY_NDIM)
+def place_number(function: Function, place: int, number: str, label: str) -> None:
+    """Let the stack have the address of a number as an element, which does not change it."""
+    code = function.code
+    is_there, is_integer, is_placed, is_converted = (function.new_label() for _ in range(4))
+    code.load("rax", number, TYPE)
+    code.compare_with("r15", _NUMBER, "rax")
+    code.jump(is_there, "e")
+    function.if_one_of("rax", (int,), is_integer)
+    code.set("rcx", id(float))
+    code.compare("rax", "rcx")
+    code.jump(label, "ne")
+    code.compare_number_with("r15", _KIND, _FLOATS)
+    code.jump(label, "ne")
+    code.label(is_there)
+    code.move("rax", number)
+    code.add("rax", NUMBER_VALUE)
+    code.jump(is_placed)
+    code.label(is_integer)
+    code.compare_number_with("r15", _KIND, _OTHERS)
+    code.jump(label, "e")
+    code.move("rdi", number)
+    code.move("rsi", "rsp")
+    code.add("rsi", STATUS)
+    code.call(objects.address("PyLong_AsLongAndOverflow"))
+    code.load_int("rcx", "rsp", STATUS)
+    code.compare_number("rcx", 0)
+    code.jump(label, "ne")
+    code.store("rsp", _VALUE, "rax")
+    code.compare_number_with("r15", _KIND, _INTEGERS)
+    code.jump(is_converted, "e")
+    for bound, is_beyond in ((_MOST_EXACT, "g"), (-_MOST_EXACT, "l")):
+        code.set("rcx", bound % 2**64)
         code.compare("rax", "rcx")
-        code.jump(self.label, "ne")
-        code.load("rdx", one, ARRAY_SHAPE)
-        code.load("rsi", other, ARRAY_SHAPE)
-        code.label(again)
-        code.add("rcx", -1)
-        code.jump(done, "s")
-        code.load("rax", "rdx")
-        code.compare_with("rsi", 0, "rax")
-        code.jump(self.label, "ne")
-        code.add("rdx", 8)
-        code.add("rsi", 8)
-        code.jump(again)
-        code.label(done)
-
-    def _place_array(self, place: int, array: str) -> None:
-        """Let the stack have the address of an array's elements and their stride, the same throughout."""
-        code, is_vector, has_stride = self.code, self.function.new_label(), self.function.new_label()
-        require_aligned(self.function, array, self.label)
-        code.load_int("rax", array, ARRAY_NDIM)
-        code.compare_number("rax", 1)
-        code.jump(is_vector, "e")
-        code.jump(self.label, "b")
-        code.test_with(array, ARRAY_FLAGS, CONTIGUOUS)
-        code.jump(self.label, "e")
-        code.load("rax", "r15", INPUT_NBYTES)
-        code.jump(has_stride)
-        code.label(is_vector)
-        code.load("rax", array, ARRAY_STRIDES)
-        code.load("rax", "rax")
-        code.label(has_stride)
-        code.store("rsp", _STRIDES + 8 * place, "rax")
-        code.load("rax", array, ARRAY_DATA)
-        code.store("rsp", _POINTERS + 8 * place, "rax")
-
-    def _place_number(self, place: int, number: str) -> None:
-        """Let the stack have the address of a number as an element, which does not change it."""
-        code = self.code
-        is_there, is_integer, is_placed, is_converted = (self.function.new_label() for _ in range(4))
-        code.load("rax", number, TYPE)
-        code.compare_with("r15", _NUMBER, "rax")
-        code.jump(is_there, "e")
-        self.function.if_one_of("rax", (int,), is_integer)
-        code.set("rcx", id(float))
-        code.compare("rax", "rcx")
-        code.jump(self.label, "ne")
-        code.compare_number_with("r15", _KIND, _FLOATS)
-        code.jump(self.label, "ne")
-        code.label(is_there)
-        code.move("rax", number)
-        code.add("rax", NUMBER_VALUE)
-        code.jump(is_placed)
-        code.label(is_integer)
-        code.compare_number_with("r15", _KIND, _OTHERS)
-        code.jump(self.label, "e")
-        code.move("rdi", number)
-        code.move("rsi", "rsp")
-        code.add("rsi", _STATUS)
-        code.call(objects.address("PyLong_AsLongAndOverflow"))
-        code.load_int("rcx", "rsp", _STATUS)
-        code.compare_number("rcx", 0)
-        code.jump(self.label, "ne")
-        code.store("rsp", _VALUE, "rax")
-        code.compare_number_with("r15", _KIND, _INTEGERS)
-        code.jump(is_converted, "e")
-        for bound, is_beyond in ((_MOST_EXACT, "g"), (-_MOST_EXACT, "l")):
-            code.set("rcx", bound % 2**64)
-            code.compare("rax", "rcx")
-            code.jump(self.label, is_beyond)
-        code.store_float("rsp", _VALUE, "rax")
-        code.label(is_converted)
-        code.move("rax", "rsp")
-        code.add("rax", _VALUE)
-        code.label(is_placed)
-        code.store("rsp", _POINTERS + 8 * place, "rax")
-        code.set("rax", 0)
-        code.store("rsp", _STRIDES + 8 * place, "rax")
-
-    def count(self) -> None:
-        """Let the stack have the number of elements; none are for NumPy."""
-        self.function.multiply_extents("r13")
-        self.code.compare_number("rax", 0)
-        self.code.jump(self.label, "e")
-        self.code.store("rsp", _COUNT, "rax")
-
-    def allocate(self) -> None:
-        """Let `r13` have a new array for the results."""
-        self.code.load_int("rdx", "r13", ARRAY_NDIM)
-        self.code.load("rcx", "r13", ARRAY_SHAPE)
-        make_array(self.function)
-        self.code.load("rax", "r13", ARRAY_DATA)
-        self._place_results()
-
-    def place_results(self) -> None:
-        """Let results lie where they are on their way to elsewhere."""
-        self.code.set("rax", ctypes.addressof(_results))
-        self._place_results()
-
-    def _place_results(self) -> None:
-        """Let results lie one after the other where `rax` says."""
-        place = 8 * len(self.operands)
-        self.code.store("rsp", _POINTERS + place, "rax")
-        self.code.load("rax", "r15", OUTPUT_NBYTES)
-        self.code.store("rsp", _STRIDES + place, "rax")
-
-    def run(self, flagged: str) -> None:
-        """Call the loop; go to a label where NumPy might warn."""
-        call(self.function, _POINTERS, _COUNT, _STRIDES, _STATUS, flagged)
+        code.jump(label, is_beyond)
+    code.store_float("rsp", _VALUE, "rax")
+    code.label(is_converted)
+    code.move("rax", "rsp")
+    code.add("rax", _VALUE)
+    code.label(is_placed)
+    code.store("rsp", POINTERS + 8 * place, "rax")
+    code.set("rax", 0)
+    code.store("rsp", STRIDES + 8 * place, "rax")
 
 
 def find_row(function: Function, array: str, label: str) -> None:
@@ -325,20 +194,25 @@ def _let_result_be(function: Function) -> None:
     function.code.label(is_made)
 
 
-def call(function: Function, pointers: int, counts: int, strides: int, status: int, flagged: str) -> None:
-    """Call the loop of the row in `r15` with what lies on the stack; go to a label where NumPy might warn."""
+def call_unchecked(function: Function, pointers: int, counts: int, strides: int) -> None:
+    """Call the loop of the row in `r15` with what lies on the stack."""
     code = function.code
-    _clear_flags(function, status)
     for register, place in (("rdi", pointers), ("rsi", counts), ("rdx", strides)):
         code.move(register, "rsp")
         code.add(register, place)
     code.load("rcx", "r15", _PASSED)
     code.load("rax", "r15", _LOOP)
     code.call_register("rax")
+
+
+def call(function: Function, pointers: int, counts: int, strides: int, status: int, flagged: str) -> None:
+    """Call the loop of the row in `r15` with what lies on the stack; go to a label where NumPy might warn."""
+    clear_flags(function, status)
+    call_unchecked(function, pointers, counts, strides)
     unless_flagged(function, status, flagged)
 
 
-def _clear_flags(function: Function, status: int) -> None:
+def clear_flags(function: Function, status: int) -> None:
     """Clear the flags of arithmetic that NumPy may warn of."""
     code, is_clear, old_is_clear = function.code, function.new_label(), function.new_label()
     code.store_status("rsp", status)
@@ -363,71 +237,6 @@ def unless_flagged(function: Function, status: int, label: str) -> None:
     code.load_old_status()
     code.test_number("rax", _RAISED)
     code.jump(label, "ne")
-
-
-def compute(function: Function, load_rows: Callable[[], None], operands: tuple[str, ...], label: str) -> None:
-    """Let `r13` have a new array of NumPy's of what a loop makes of operands; go to a label if that needs more."""
-    code, flagged, done = function.code, function.new_label(), function.new_label()
-    if not ARE_KNOWN:
-        code.jump(label)
-    made = LoopCall(function, operands, label)
-    made.find(load_rows)
-    made.count()
-    made.allocate()
-    made.run(flagged)
-    code.jump(done)
-    code.label(flagged)
-    function.drop("r13")
-    code.jump(label)
-    code.label(done)
-
-
-def compute_into(function: Function, load_rows: Callable[[], None], operands: tuple[str, ...], label: str) -> None:
-    """Write what a loop makes of operands to the first, an array; go to a label if that needs more.
-
-    Nothing has been written then: results lie elsewhere until it is known that there is nothing to warn of.
-    """
-    code, is_straight, again, done = function.code, *(function.new_label() for _ in range(3))
-    if not ARE_KNOWN:
-        code.jump(label)
-    target = operands[0]
-    code.test_with(target, ARRAY_FLAGS, _WRITEABLE)
-    code.jump(label, "e")
-    written = LoopCall(function, operands, label)
-    written.find(load_rows)
-    code.load("rax", "r15", INPUT)
-    code.compare_with("r15", OUTPUT, "rax")
-    code.jump(label, "ne")
-    written.count()
-    code.compare_number("rax", _MOST_IN_PLACE)
-    code.jump(label, "g")
-    written.place_results()
-    code.load("rax", "rsp", _STRIDES)
-    code.compare_with("r15", OUTPUT_NBYTES, "rax")
-    code.jump(is_straight, "e")
-    code.compare_number_with("r15", OUTPUT_NBYTES, 8)
-    code.jump(label, "ne")
-    written.run(label)
-    code.load("rdi", target, ARRAY_DATA)
-    code.set("rsi", ctypes.addressof(_results))
-    code.load("rcx", "rsp", _COUNT)
-    code.load("rdx", "rsp", _STRIDES)
-    code.label(again)
-    code.load("rax", "rsi")
-    code.store("rdi", 0, "rax")
-    code.add("rsi", 8)
-    code.add_register("rdi", "rdx")
-    code.add("rcx", -1)
-    code.jump(again, "ne")
-    code.jump(done)
-    code.label(is_straight)
-    written.run(label)
-    code.load("rdx", "rsp", _COUNT)
-    code.multiply("rdx", "r15", OUTPUT_NBYTES)
-    code.load("rdi", target, ARRAY_DATA)
-    code.set("rsi", ctypes.addressof(_results))
-    code.call(_MEMMOVE)
-    code.label(done)
 
 
 def _are_known() -> bool:
@@ -466,21 +275,32 @@ ARE_KNOWN = _are_known()
 __all__ = [
     "ARE_KNOWN",
     "CONTIGUOUS",
+    "COUNT",
     "INPUT",
     "INPUT_NBYTES",
+    "IS_IN_ROWS",
+    "MEMMOVE",
+    "MOST_IN_PLACE",
     "OUTPUT",
     "OUTPUT_NBYTES",
+    "POINTERS",
     "STACK",
+    "STATUS",
+    "STEPS",
+    "STRIDES",
+    "TIMES",
     "TYPES",
-    "LoopCall",
+    "WRITEABLE",
     "address_of",
     "call",
-    "compute",
-    "compute_into",
+    "call_unchecked",
+    "clear_flags",
     "find_row",
     "make_array",
     "make_number",
+    "place_number",
     "require_aligned",
+    "results",
     "rows",
     "unless_flagged",
 ]

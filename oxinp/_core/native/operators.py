@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from oxinp._core.lazy import inlining
-from oxinp._core.native import loops
+from oxinp._core.native import elementwise, loops
 from oxinp._core.native.function import MOST, MOST_WRITTEN, NONE, Function, cells
 from oxinp._core.native.numbers import load_number
 from oxinp._core.native.objects import TYPE
@@ -135,7 +135,7 @@ def _require_real(function: Function, number: str) -> None:
 def _loop_call(function: Function, ufunc: np.ufunc, *operands: str) -> _LoopCall:
     """Return what calls a ufunc's loop over operands in registers."""
     load_rows = partial(function.code.set, "r15", loops.address_of(loops.rows(ufunc)))
-    return partial(loops.compute, function, load_rows, operands)
+    return partial(elementwise.compute, function, load_rows, operands)
 
 
 def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, reach: int, *, is_kept: bool) -> bytes:
@@ -176,7 +176,7 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
         code.add_register("r15", "rax")
         code.load("r15", "r15")
 
-    call_loop = partial(loops.compute, function, load_rows, ("r12", "r14"))
+    call_loop = partial(elementwise.compute, function, load_rows, ("r12", "r14"))
     function.begin()
     function.unless_type("rbx", kind, "general")
     load_operand(function, "rbx", "r12", None, "middling")
@@ -298,7 +298,7 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     code.label("loaded")
     function.unless_reported()
     load_rows = partial(code.set, "r15", loops.address_of(loops.rows(ufunc)))
-    loops.compute_into(function, load_rows, ("r12", "r14"), "NumPy's")
+    elementwise.compute_into(function, load_rows, ("r12", "r14"), "NumPy's")
     code.jump("done")
     _write_as_numpy(function, numpys, is_kept=is_kept)
     code.label("done")

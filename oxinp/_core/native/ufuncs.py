@@ -6,7 +6,7 @@ import ctypes
 from typing import Any
 
 from oxinp._core.lazy import inlining
-from oxinp._core.native import loops, objects
+from oxinp._core.native import elementwise, loops, objects
 from oxinp._core.native.function import Function
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
@@ -36,7 +36,7 @@ def _compute(function: Function, *operands: str) -> None:
 
     function.unless_reported()
     code.store("rsp", 24, "r13")
-    loops.compute(function, load_rows, operands, is_numpys)
+    elementwise.compute(function, load_rows, operands, is_numpys)
     code.jump(is_made)
     code.label(is_numpys)
     for place, each in enumerate(operands):
