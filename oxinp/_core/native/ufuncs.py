@@ -27,7 +27,7 @@ def _compute(function: Function, *operands: str) -> None:
 
     def load_rows() -> None:
         code.set("rdi", id(_ROWS))
-        code.move("rsi", "r13")
+        code.load("rsi", "rsp", 24)
         code.call(objects.address("PyDict_GetItem"))
         code.compare_number("rax", 0)
         code.jump(is_numpys, "e")
