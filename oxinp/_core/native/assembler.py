@@ -11,6 +11,9 @@ _NUMBERS = {name: i for i, name in enumerate(("rax", "rcx", "rdx", "rbx", "rsp",
 _NUMBERS |= {f"r{i}": i for i in range(8, 16)}
 _CONDITIONS = {"e": 4, "ne": 5, "b": 2, "ae": 3, "a": 7, "be": 6, "s": 8, "ns": 9, "l": 12, "ge": 13, "le": 14, "g": 15}
 
+END = "end"
+"""The label of what comes after the code."""
+
 
 class Assembler:
     """Machine code under construction."""
@@ -151,6 +154,11 @@ class Assembler:
         reg = _NUMBERS[target]
         self._code += bytes((0x40 | (reg >> 3), 0x81, 0xC0 | (reg & 7))) + struct.pack("<i", number)
 
+    def and_number(self, target: str, number: int) -> None:
+        """``target &= number``."""
+        self._with_registers(0x81, 4, target)
+        self._code += struct.pack("<i", number)
+
     def compare_number(self, register: str, number: int) -> None:
         """Compare a register with a number of 32 bits."""
         self._with_registers(0x81, 7, register)
@@ -205,9 +213,10 @@ class Assembler:
 
     def assembled(self) -> bytes:
         """Return the code, which runs wherever it lies."""
+        self._labels[END] = len(self._code)
         for place, name in self._uses:
             self._code[place : place + 4] = struct.pack("<i", self._labels[name] - place - 4)
         return bytes(self._code)
 
 
-__all__ = ["Assembler"]
+__all__ = ["END", "Assembler"]

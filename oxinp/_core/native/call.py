@@ -22,17 +22,22 @@ REALS = (*MIDDLING, np.uint8, np.int8, np.int16, np.float16)
 class Call(Function):
     """A function that is called with a vector of arguments."""
 
-    def __init__(self, kind: type, before: int, room: int = _ROOM) -> None:
+    def __init__(self, kind: type, before: int | None, room: int = _ROOM) -> None:
         super().__init__(kind, before, room)
 
-    def begin_call(self, *counts: int, keywords: str = "general") -> None:
-        """Begin with so many positional arguments, at `rbp`; go to a label where there are others by keyword."""
+    def begin_arguments(self) -> None:
+        """Begin with the arguments at `rbp`, twice their number by position in `rdx`, and others' names in `rcx`."""
         code = self.code
         self.begin()
         code.store("rsp", CALLABLE, "rdi")
         code.store("rsp", ARGUMENTS, "rsi")
         code.store("rsp", KEYWORDS, "rcx")
         code.add_register("rdx", "rdx")  # the highest bit does not count
+
+    def begin_call(self, *counts: int, keywords: str = "general") -> None:
+        """Begin with so many positional arguments, at `rbp`; go to a label where there are others by keyword."""
+        code = self.code
+        self.begin_arguments()
         code.compare_number("rcx", 0)
         code.jump(keywords, "ne")
         for count in counts:
@@ -50,7 +55,7 @@ class Call(Function):
         for register, place in (("rdi", CALLABLE), ("rsi", ARGUMENTS), ("rdx", FLAGS), ("rcx", KEYWORDS)):
             code.load(register, "rsp", place)
         self._leave()
-        code.go_to(self._before)
+        self._go_on()
 
     def load_array(self, place: int, handle: str, seen: str) -> None:
         """Let registers have an argument that is a small array of ours, its host's view, and in `r13` its storage."""

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.native import objects
+from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, REALS, Call
 from oxinp._core.native.function import MIDDLE, SEEN
 from oxinp._core.native.makers import integers, of_list, of_shape
@@ -34,7 +35,7 @@ from oxinp._core.native.shapes import reshaped, transposed, view
 _MOST_JOINED = 8
 
 
-def itself(kind: type, before: int) -> bytes:
+def itself(kind: type, before: int | None) -> bytes:
     """Return the code of `asarray` of an array."""
     call = Call(kind, before)
     call.begin_call(1)
@@ -47,7 +48,7 @@ def itself(kind: type, before: int) -> bytes:
     return call.code.assembled()
 
 
-def of_array(kind: type, before: int, function: object) -> bytes:
+def of_array(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of what makes something new of one array."""
     call = Call(kind, before)
     call.begin_call(1)
@@ -59,7 +60,7 @@ def of_array(kind: type, before: int, function: object) -> bytes:
     return call.code.assembled()
 
 
-def cast(kind: type, before: int) -> bytes:
+def cast(kind: type, before: int | None) -> bytes:
     """Return the code of `astype` of real numbers."""
     call = Call(kind, before)
     code = call.code
@@ -75,7 +76,7 @@ def cast(kind: type, before: int) -> bytes:
     return code.assembled()
 
 
-def product(kind: type, before: int, function: object) -> bytes:
+def product(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of `dot`."""
     call = Call(kind, before, STACK)
     call.begin_call(2)
@@ -94,7 +95,7 @@ def product(kind: type, before: int, function: object) -> bytes:
     return call.code.assembled()
 
 
-def outer(kind: type, before: int, function: object) -> bytes:
+def outer(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of `outer` of two vectors."""
     call = Call(kind, before)
     code = call.code
@@ -121,7 +122,7 @@ def outer(kind: type, before: int, function: object) -> bytes:
     return code.assembled()
 
 
-def chosen(kind: type, before: int, function: object) -> bytes:
+def chosen(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of `where` of an array, and two arrays or numbers."""
     call = Call(kind, before)
     code = call.code
@@ -157,7 +158,7 @@ def chosen(kind: type, before: int, function: object) -> bytes:
     return code.assembled()
 
 
-def joined(kind: type, before: int, function: object) -> bytes:
+def joined(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of `concatenate` of a few arrays in a tuple or a list, along their first axis."""
     call = Call(kind, before)
     code, is_made = call.code, call.new_label()
@@ -225,24 +226,79 @@ def _in_c(function: Any) -> Any:
     return getattr(function, "_implementation", function)
 
 
-_Maker = Callable[[type, int], bytes]
+_Maker = Callable[..., bytes]
+_ANEW = (
+    *("append", "average", "bincount", "convolve", "copy", "correlate", "count_nonzero", "cross", "cumprod", "delete"),
+    *("diff", "digitize", "einsum", "full_like", "gradient", "hstack", "inner", "insert", "interp", "isclose", "isin"),
+    *("median", "prod", "roll", "round", "searchsorted", "sort", "stack", "std", "take", "tensordot", "trace", "tril"),
+    *("triu", "var", "vdot", "vstack", "allclose", "array_equal", "argmax", "argmin", "argsort", "clip", "cumsum"),
+)
+"""Functions that make something new, as large as what they are given at most, and no tuple."""
+_METHODS_ANEW = (
+    "clip",
+    "cumprod",
+    "cumsum",
+    "dot",
+    "flatten",
+    "prod",
+    "round",
+    "std",
+    "take",
+    "tolist",
+    "trace",
+    "var",
+)
+
+
+_BY_METHOD = frozenset(
+    getattr(np, name)
+    for name in (
+        *("all", "any", "argmax", "argmin", "cumprod", "cumsum", "max", "mean", "min", "prod", "std", "sum", "take"),
+        *("trace", "var"),
+    )
+)
+"""Functions that do what methods of the same name do, with the same parameters, and more around it."""
+
+
+def _anew(function: Any) -> _Maker:
+    numpys = getattr(np.ndarray, function.__name__) if function in _BY_METHOD else _in_c(function)
+    return partial(anew, function=numpys, most=most_positional(function))
+
+
+def _or(maker: _Maker, other: _Maker) -> _Maker:
+    """Return what makes the code of both: the other's for calls that the first one leaves."""
+    return lambda kind, before: maker(kind, None) + other(kind, before)
+
+
 FUNCTIONS: dict[Any, _Maker] = {
     np.arange: partial(integers, function=np.arange),
     np.array: of_list,
     np.asarray: itself,
-    np.concatenate: partial(joined, function=_in_c(np.concatenate)),
-    np.dot: partial(product, function=_in_c(np.dot)),
+    np.concatenate: _or(partial(joined, function=_in_c(np.concatenate)), _anew(np.concatenate)),
+    np.dot: _or(partial(product, function=_in_c(np.dot)), _anew(np.dot)),
     np.empty: partial(of_shape, function=np.empty),
     np.empty_like: partial(of_array, function=_in_c(np.empty_like)),
     np.outer: partial(outer, function=np.multiply.outer),
-    **{getattr(np, name): partial(reduction, name=name) for name in REDUCTIONS},
+    **{function: _anew(function) for function in (getattr(np, name) for name in _ANEW)},
+    **{function: _anew(function) for function in (np.linalg.det, np.linalg.inv, np.linalg.norm, np.linalg.solve)},
+    **{
+        function: _or(partial(reduction, name=name), _anew(function))
+        for name, function in ((name, getattr(np, name)) for name in REDUCTIONS)
+    },
     np.where: partial(chosen, function=_in_c(np.where)),
     np.zeros: partial(of_shape, function=np.zeros),
 }
 """Functions of NumPy's -> what makes the code of ours."""
 METHODS: dict[str, _Maker] = {
-    **{name: partial(of_array, function=getattr(np.ndarray, name)) for name in ("argmax", "argmin", "argsort", "copy")},
-    **{name: partial(reduction, name=name) for name in REDUCTIONS},
+    **{
+        name: _or(partial(of_array, function=method), _anew(method))
+        for name, method in ((name, getattr(np.ndarray, name)) for name in ("argmax", "argmin", "argsort", "copy"))
+    },
+    **{
+        name: _or(partial(reduction, name=name), _anew(method))
+        for name, method in ((name, getattr(np.ndarray, name)) for name in REDUCTIONS)
+    },
+    **{name: _anew(getattr(np.ndarray, name)) for name in _METHODS_ANEW},
     "astype": cast,
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,

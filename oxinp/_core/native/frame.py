@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from oxinp._core.native import objects
-from oxinp._core.native.assembler import Assembler
+from oxinp._core.native.assembler import END, Assembler
 from oxinp._core.native.objects import TYPE
 
 ROOM = 40
@@ -23,13 +23,13 @@ class Frame:
     ----------
     kind : type
         The class of arrays.
-    before : int
-        The C function that the slot has had.
+    before : int or None
+        The C function that the slot has had; None for the code that comes next.
     room : int
         Bytes of the stack for what is kept there, an odd number of words.
     """
 
-    def __init__(self, kind: type, before: int, room: int = ROOM) -> None:
+    def __init__(self, kind: type, before: int | None, room: int = ROOM) -> None:
         self.code = Assembler()
         self._kind = kind
         self._before = before
@@ -54,6 +54,12 @@ class Frame:
         for register in reversed(_SAVED):
             self.code.pop(register)
 
+    def _go_on(self) -> None:
+        if self._before is None:
+            self.code.jump(END)
+        else:
+            self.code.go_to(self._before)
+
     def end(self) -> None:
         """Return what is in `rax`; lay out the way to the general function."""
         code = self.code
@@ -65,7 +71,7 @@ class Frame:
         code.move("rsi", "rbp")
         code.load("rdx", "rsp", 0)
         self._leave()
-        code.go_to(self._before)
+        self._go_on()
 
     def end_of_two(self, method: Any, reflected: Any) -> None:
         """Return what is in `rax`; lay out calls of ``__add__`` and ``__radd__``, or whatever the operator's are.
@@ -96,7 +102,7 @@ class Frame:
         code.move("rsi", "rbp")
         code.load("rdx", "rsp", 0)  # of `pow` the third operand
         self._leave()
-        code.go_to(self._before)
+        self._go_on()
 
     def end_of_method(self, method: Any) -> None:
         """Return what is in `rax`; lay out the way to a method in Python, with a tuple and keywords or none."""

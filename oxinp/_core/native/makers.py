@@ -61,7 +61,7 @@ def _require_small_shape(call: Call) -> None:
     call.require_below(MOST, "r13")
 
 
-def of_shape(kind: type, before: int, function: object) -> bytes:
+def of_shape(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of `zeros` or `empty`, of a shape and a dtype if one is given."""
     call = Call(kind, before)
     code = call.code
@@ -85,7 +85,7 @@ def of_shape(kind: type, before: int, function: object) -> bytes:
     return code.assembled()
 
 
-def integers(kind: type, before: int, function: object) -> bytes:
+def integers(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of `arange` of one or two integers from 0 on."""
     call = Call(kind, before)
     code = call.code
@@ -112,7 +112,7 @@ def integers(kind: type, before: int, function: object) -> bytes:
     return code.assembled()
 
 
-def of_list(kind: type, before: int) -> bytes:
+def of_list(kind: type, before: int | None) -> bytes:
     """Return the code of `array` of a list of Python's numbers."""
     call = Call(kind, before)
     code = call.code

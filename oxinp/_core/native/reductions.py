@@ -126,7 +126,7 @@ def _is_of(kind: type, kinds: str) -> bool:
     return dtype.char in kinds or (dtype.kind in "fc" and dtype.kind in kinds)
 
 
-def reduction(kind: type, before: int, name: str) -> bytes:
+def reduction(kind: type, before: int | None, name: str) -> bytes:
     """Return the code of a reduction of one array."""
     call, row = Call(kind, before, _ROOM), REDUCTIONS[name]
     numpys: Any = getattr(np.ndarray, name)

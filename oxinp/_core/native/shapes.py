@@ -54,7 +54,7 @@ def _end_view(call: Call) -> None:
     call.end_call()
 
 
-def view(kind: type, before: int, function: object) -> bytes:
+def view(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of what makes a view by a method of NumPy's without arguments."""
     call = Call(kind, before)
     call.begin_call(1)
@@ -65,7 +65,7 @@ def view(kind: type, before: int, function: object) -> bytes:
     return call.code.assembled()
 
 
-def transposed(kind: type, before: int) -> bytes:
+def transposed(kind: type, before: int | None) -> bytes:
     """Return the code of the attribute `T`."""
     call = Call(kind, before)
     code, is_made = call.code, call.new_label()
@@ -85,7 +85,7 @@ def transposed(kind: type, before: int) -> bytes:
     return code.assembled()
 
 
-def reshaped(kind: type, before: int) -> bytes:
+def reshaped(kind: type, before: int | None) -> bytes:
     """Return the code of `reshape` to integers, or a tuple."""
     call = Call(kind, before)
     code = call.code

@@ -1,0 +1,168 @@
+"""Functions that make something new of small arrays: NumPy's results, that share memory with no argument."""
+
+import re
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp import config
+from oxinp._core.native import calls, install, objects
+from oxinp._core.native.anew import most_positional
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.skipif(objects.VECTORCALL is None, reason="this Python calls functions in another way")
+
+EXPRESSIONS = [
+    each.strip()
+    for each in re.split(
+        r";\s",
+        """
+        np.count_nonzero(m); np.std(a); np.std(M, axis=0); np.var(M, 1); np.var(M, axis=(0, 1), ddof=1); np.triu(M);
+        np.tril(M, -1); np.hstack((a, b)); np.vstack([a, b]); np.stack([a, b], axis=1); np.stack((M, M), 1);
+        np.roll(a, 2); np.roll(M, (1, 2), axis=(0, 1)); np.diff(a); np.diff(a, 2); np.cumsum(M, axis=1);
+        np.cumprod(b); np.sort(b); np.argsort(M, axis=0); np.argmax(M, axis=1); np.argmin(M); np.linalg.norm(a);
+        np.linalg.norm(M, axis=1); np.linalg.norm(M, 'fro'); np.linalg.inv(S); np.linalg.det(S);
+        np.linalg.solve(S, a[:4]); np.linalg.inv(M); np.trace(S); np.inner(a, b); np.cross(a[:3], b[:3]);
+        np.tensordot(S, S, 1); np.einsum('ij,jk->ik', S, S); np.clip(a, 0.2, 0.6); np.clip(a, b, None);
+        np.round(a, 2); np.prod(b); np.sum(M, axis=0); np.sum(M, 1, keepdims=True); np.mean(M, axis=1);
+        np.max(M, axis=0); np.min(M, (0, 1)); np.any(M > 1, axis=0); np.all(M, axis=1); np.median(a);
+        np.average(a, weights=b); np.searchsorted(a, b); np.bincount(k); np.digitize(a, b); np.interp(a, b, a);
+        np.convolve(a, b); np.correlate(a, b, 'full'); np.gradient(a); np.isclose(a, b); np.allclose(a, a);
+        np.array_equal(a, a); np.vdot(a, b); np.append(a, b); np.append(a, 2.0); np.insert(a, 2, 5.0);
+        np.delete(a, 3); np.delete(a, [1, 2]); np.isin(k, k[:2]); np.take(a, k); np.take(M, k[:2], axis=1);
+        np.concatenate((M, M), axis=1); np.concatenate([a, b], 0); np.full_like(a, 3.0); np.copy(M); np.dot(S, S);
+        np.dot(S, a[:4]); np.sum(m); np.sum(a, dtype='f4'); np.sum(a, dtype=np.float32); np.sum(a, axis=[0]);
+        np.mean(a, axis=3); np.std(a, 'x'); np.sum(a, where=m); np.sum(a, initial=3.0); np.sum(M, out=None);
+        np.max(a, initial=9, axis=None); np.hstack((a, M)); np.roll(a); np.sum(); np.sum(a, a, a, a, a, a, a, a);
+        np.average(M, 0, M); np.stack([]); np.stack([a, [1, 2]]); np.stack([1, 2]); np.sum([a, b]); np.sum((a, 1));
+        np.tensordot(M, S, axes=([1], [0])); np.std(np.array([])); np.append(a, None); np.insert(a, [1, 2], b[:2]);
+        a.sum(axis=0); M.sum(0); M.sum(axis=1, keepdims=True); M.mean(axis=0); M.max(1); M.any(axis=0); M.all(0);
+        M.std(); M.var(axis=0); M.prod(0); a.clip(0.1, 0.5); a.cumsum(); M.cumsum(1); a.dot(b); S.dot(S); M.flatten();
+        a.round(1); a.take(k); a.tolist(); M.tolist(); S.trace(); a.argmax(0); M.argmin(axis=1); M.argsort(0);
+        a.copy('F'); M.copy(order='F'); M.flatten('F'); L.sum(axis=0); np.sum(L, axis=1); np.sort(B); np.roll(B, 3);
+        np.hstack((B, B)); np.std(B); np.sum(o); np.sort(o); np.append(o, 1); np.hstack((o, o)); np.std(c);
+        np.round(i, 1); np.sum(h, axis=0); np.copy(t); np.sort(t); np.roll(E, 1); np.sum(Z); np.std(Z); Z.tolist();
+        np.array([a[0], a[1]]); np.array([a[0], 1.0, k[0]]); np.array([k[0], k[1]]); np.array([a[0], M])
+        """,
+    )
+    if each.strip()
+]
+
+
+def given(xp):
+    rng = np.random.default_rng(3)
+    host = {
+        "a": rng.random(7),
+        "b": np.sort(rng.random(7)),
+        "M": rng.random((3, 4)),
+        "S": rng.random((4, 4)) + np.eye(4),
+        "m": rng.random(7) < 0.5,
+        "k": rng.integers(0, 4, 5),
+        "i": rng.integers(-9, 9, 7),
+        "c": rng.random(5) + 1j,
+        "h": rng.random((3, 3)).astype(np.float16),
+        "L": rng.random((60, 60)),
+        "B": rng.random(9000),
+        "E": np.empty((0, 3)),
+        "Z": np.array(2.5),
+        "t": np.array(["b", "a"]),
+        "o": np.array([3, 1, 2], dtype=object),
+    }
+    return {"np": xp, **{name: xp.asarray(value.copy()) for name, value in host.items()}}
+
+
+def _told(expression, names):
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            found = eval(expression, names)  # noqa: S307 - what these tests are about
+        except Exception as error:  # noqa: BLE001 - whatever NumPy raises
+            found = type(error)
+    return found, [(each.category, str(each.message), each.filename) for each in heard]
+
+
+@pytest.fixture(params=[True, False], ids=["machine code", "Python"])
+def either_way(request):
+    with config.override(machine_code=request.param, offload_threshold=65536):
+        yield
+
+
+@pytest.mark.usefixtures("either_way")
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_expressions_are_numpys(expression):
+    ours, numpys = given(oxinp), given(np)
+    for _ in range(2):
+        (found, heard), (expected, expected_heard) = _told(expression, ours), _told(expression, numpys)
+        assert [each[:2] for each in heard] == [each[:2] for each in expected_heard]
+        if isinstance(expected, type):
+            assert found is expected
+            continue
+        assert (type(found) is oxinp.ndarray) == (type(expected) is np.ndarray)
+        assert_same(found, expected)
+    for name, value in numpys.items():
+        if name != "np":
+            assert_same(ours[name], value)
+
+
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_results_share_nothing(expression):
+    with config.override(offload_threshold=65536):
+        names = given(oxinp)
+        found, _ = _told(expression, names)
+        if type(found) is oxinp.ndarray and found.size and found.dtype != object:
+            before = {name: np.array(value) for name, value in names.items() if type(value) is oxinp.ndarray}
+            found[...] = found.ravel()[::-1].reshape(found.shape)
+            for name, value in before.items():
+                assert_same(names[name], value)
+
+
+@pytest.mark.parametrize(
+    "expression", ["np.roll(a, 1)", "np.hstack((a, b))", "np.sum(M, axis=1)", "M.std()", "a.tolist()"]
+)
+def test_no_function_of_ours_is_entered(expression):
+    with config.override(offload_threshold=65536):
+        names, entered = given(oxinp), []
+        code = compile(expression, "<program>", "eval")
+        eval(code, names)  # noqa: S307
+
+        def note(frame, event, _):
+            if event == "call" and "oxinp" in frame.f_code.co_filename and "tests" not in frame.f_code.co_filename:
+                entered.append(frame.f_code.co_qualname)
+
+        assert install.is_installed(oxinp.ndarray)
+        sys.setprofile(note)
+        try:
+            eval(code, names)  # noqa: S307
+        finally:
+            sys.setprofile(None)
+    assert entered == []
+
+
+def test_references_are_given_back():
+    with config.override(offload_threshold=65536):
+        names = given(oxinp)
+        a, b = names["a"], names["b"]
+        for expression in EXPRESSIONS:
+            _told(expression, names)
+        seen = np.asarray(a._seen), np.asarray(b._seen)
+        before = [sys.getrefcount(each) for each in (a, b, *seen, oxinp.sum, None)][:5]
+        for _ in range(50):
+            for expression in EXPRESSIONS:
+                if re.search(r"\b[ab]\b", expression) and "np.array(" not in expression:
+                    _told(expression, names)
+        after = [sys.getrefcount(each) for each in (a, b, *seen, oxinp.sum, None)][:5]
+    assert after == before
+
+
+def test_what_may_be_written_to_is_no_argument():
+    for function in calls.FUNCTIONS:
+        assert most_positional(function) >= 1
+    assert most_positional(np.clip) == 3
+    out = oxinp.zeros(3)
+    assert np.clip(oxinp.arange(3.0), 0.5, 1.5, out) is out
+    assert_same(out, np.array([0.5, 1.0, 1.5]))
+    assert oxinp.cumsum(oxinp.arange(3.0), out=out) is out
+    assert_same(out, np.array([0.0, 1.0, 3.0]))
