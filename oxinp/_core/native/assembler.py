@@ -197,6 +197,11 @@ class Assembler:
         self.set("rax", address)
         self._code += b"\xff\xe0"
 
+    def go_to_register(self, register: str) -> None:
+        """Go on in the function whose address a register has."""
+        reg = _NUMBERS[register]
+        self._code += bytes((0x40 | (reg >> 3), 0xFF, 0xE0 | (reg & 7)))
+
     def ret(self) -> None:
         self._code.append(0xC3)
 

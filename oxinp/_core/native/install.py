@@ -21,7 +21,7 @@ import numpy as np
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
-from oxinp._core.native import calls, elements, lifetime, objects, operators, products, ufuncs
+from oxinp._core.native import calls, elements, lifetime, numbers, objects, operators, products, ufuncs
 from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
@@ -42,6 +42,7 @@ _BINARY = {
 }
 """Slots of operators, and what their methods and their ufuncs are called."""
 _IN_PLACE = ("add", "subtract", "multiply", "true_divide", "and", "or", "xor")
+_OF_NUMBERS = ("add", "subtract", "multiply", "true_divide")
 _UNARY = ("negative", "absolute", "invert")
 _ALIGNMENT = 16
 
@@ -109,7 +110,7 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
         "ass_subscript": partial(elements.ass_subscript, kind),
         "compare": partial(operators.compare, kind, numpys=numpys("compare"), reach=reach_of(_ROWS["less"])),
         "matrix_multiply": partial(products.matrix_multiply, kind, numpys=numpys("matrix_multiply")),
-        "power": partial(operators.square, kind, numpys=numpys("power")),
+        "power": partial(operators.power, kind, numpys=numpys("power"), reach=reach_of(_ROWS["power"])),
     }
     for name, (method, ufunc_name) in _BINARY.items():
         row = _ROWS[ufunc_name]
@@ -139,6 +140,11 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
         of_arrays["dealloc"] = partial(lifetime.deallocate, kind)
     return {
         **{(kind, name): maker for name, maker in of_arrays.items()},
+        **{
+            (number, name): partial(numbers.beside_array, kind, name=name)
+            for number in (np.float64, np.float32, np.int64)
+            for name in _OF_NUMBERS
+        },
         (ufunc, "call"): partial(ufuncs.call, ufunc, arrays=kind),
     }
 

@@ -132,7 +132,7 @@ def of_list(kind: type, before: int | None) -> bytes:
     code.load("rax", "r13", 0)
     code.add("r13", 8)
     code.load("rax", "rax", TYPE)
-    call.if_one_of("rax", (float, int), "next item")
+    call.if_one_of("rax", (float, int, np.float64, np.int64), "next item")
     code.jump("general")
     code.label("listed")
     code.set("rcx", ctypes.addressof(cells))

@@ -6,6 +6,7 @@ import numpy as np
 
 from oxinp._core.lazy import inlining
 from oxinp._core.native import objects
+from oxinp._core.native.assembler import Assembler
 from oxinp._core.native.function import FLOAT64, Function
 from oxinp._core.native.objects import ARRAY_DTYPE, SIZE, TYPE
 
@@ -90,4 +91,21 @@ def load_number(function: Function, number: str, array: str, target: str, *, is_
     code.label(done)
 
 
-__all__ = ["NUMBERS", "load_number"]
+def beside_array(kind: type, before: int, name: str) -> bytes:
+    """Return the code of an operator of NumPy's numbers, which asks the array beside one at once, by its slot's name.
+
+    NumPy would try to make its own array of that, find that it answers for itself, and ask it by ``__array_ufunc__``.
+    """
+    code = Assembler()
+    code.set("rcx", id(kind))
+    code.compare_with("rsi", TYPE, "rcx")
+    code.jump("NumPy's", "ne")
+    code.set("rax", objects.place(kind, name))
+    code.load("rax", "rax")
+    code.go_to_register("rax")
+    code.label("NumPy's")
+    code.go_to(before)
+    return code.assembled()
+
+
+__all__ = ["NUMBERS", "beside_array", "load_number"]

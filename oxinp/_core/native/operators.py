@@ -200,8 +200,8 @@ def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc) -> bytes:
     return function.code.assembled()
 
 
-def square(kind: type, before: int, numpys: int) -> bytes:
-    """Return the code of ``a ** 2``; other powers go to the method."""
+def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
+    """Return the code of ``a ** 2`` and of other powers that are numbers."""
     function = Function(kind, before, loops.STACK)
     code, call_loop = function.code, _loop_call(function, np.square, "r12")
     function.begin()
@@ -211,13 +211,21 @@ def square(kind: type, before: int, numpys: int) -> bytes:
     function.unless_type("rbx", kind, "general")
     code.set("rcx", id(2))
     code.compare("rbp", "rcx")
-    code.jump("general", "ne")
+    code.jump("of another", "ne")
     load_operand(function, "rbx", "r12", None, "middling")
     compute(function, numpys, call_loop, "r12", "rbp")
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", 16)
     compute(function, numpys, call_loop, "r12", "rbp", is_few=False)
+    code.label("of another")
+    code.load("rax", "rbp", TYPE)
+    function.if_one_of("rax", (float, int, np.float64), "of a number")
+    code.jump("general")
+    code.label("of a number")
+    load_operand(function, "rbx", "r12", inlining.MOST_FEW * inlining.HEAVY // reach)
+    function.require_elements("r12", MIDDLING)
+    compute(function, numpys, code.jump, "r12", "rbp")
     code.label("with a modulus")
     code.set("r12", id(NotImplemented))
     function.keep("r12")
@@ -309,4 +317,4 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     return code.assembled()
 
 
-__all__ = ["MIDDLING", "binary", "compare", "compute", "in_place", "load_operand", "square", "unary"]
+__all__ = ["MIDDLING", "binary", "compare", "compute", "in_place", "load_operand", "power", "unary"]
