@@ -70,6 +70,10 @@ class Assembler:
         """``[base + displacement] = source``, of 32 bits."""
         self._with_memory(b"\x89", _NUMBERS[source], base, displacement, is_wide=False)
 
+    def store_byte(self, base: str, displacement: int, source: str) -> None:
+        """``[base + displacement] = source``, of 8 bits."""
+        self._with_memory(b"\x88", _NUMBERS[source], base, displacement)
+
     def store_float(self, base: str, displacement: int, integer: str) -> None:
         """``[base + displacement] = float(integer)``, of 64 bits."""
         self._convert(0, integer)
@@ -136,6 +140,10 @@ class Assembler:
     def subtract_from(self, target: str, base: str, displacement: int) -> None:
         """``target -= [base + displacement]``."""
         self._with_memory(b"\x2b", _NUMBERS[target], base, displacement)
+
+    def negate(self, target: str) -> None:
+        """``target = -target``."""
+        self._with_registers(0xF7, 3, target)
 
     def multiply_by(self, target: str, other: str) -> None:
         """``target *= other``, signed."""

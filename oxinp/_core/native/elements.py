@@ -41,6 +41,7 @@ from oxinp._core.native.objects import (
     TUPLE_ITEMS,
     TYPE,
 )
+from oxinp._core.native.places import return_element, write_element
 
 _LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN else 0
 _STALE_RANGE = {name: objects.offset(Stale.__dict__[name]) if objects.ARE_KNOWN else 0 for name in ("low", "high")}
@@ -153,6 +154,8 @@ def subscript(kind: type, before: int) -> bytes:
     code.label("basic")
     function.classify_key("rbp", "r12", element="element", view="view", new="view")
     code.label("element")
+    return_element(function, "element by NumPy")
+    code.label("element by NumPy")
     function.call_keeping(numpys, "r12", "rbp", result="r14")
     code.move("rax", "r14")
     code.jump("return")
@@ -414,6 +417,7 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.set("rcx", id(np.ndarray))
     code.compare_with("r14", TYPE, "rcx")
     code.jump("general", "e")
+    write_element(function, "write")
     code.label("write")
     function.keep("r12")
     function.keep("r14")

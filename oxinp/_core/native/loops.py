@@ -44,7 +44,7 @@ _ROW = struct.Struct("9Q")
 _FLOATS, _INTEGERS, _OTHERS = range(3)  # of 64 bits, and others
 _MOST_EXACT = 2**53  # up to which integers are floats, too
 
-CONTIGUOUS, _ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # flags of arrays
+CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # flags of arrays
 _RAISED, _ALL_RAISED = 0x1D, 0x3F  # flags of arithmetic: invalid, division by zero, overflow, underflow; and others
 
 # Where on the stack there is what a loop is called with.
@@ -151,7 +151,7 @@ def find_row(function: Function, array: str, label: str) -> None:
 
 def require_aligned(function: Function, array: str, label: str) -> None:
     """Go to a label unless an array's elements lie where loops may read them."""
-    function.code.test_with(array, ARRAY_FLAGS, _ALIGNED)
+    function.code.test_with(array, ARRAY_FLAGS, ALIGNED)
     function.code.jump(label, "e")
 
 
@@ -273,6 +273,7 @@ ARE_KNOWN = _are_known()
 """Whether NumPy's loops can be called."""
 
 __all__ = [
+    "ALIGNED",
     "ARE_KNOWN",
     "CONTIGUOUS",
     "COUNT",

@@ -1,0 +1,142 @@
+"""Single elements that machine code reads and writes: NumPy's values, types and errors."""
+
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp import config
+from oxinp._core.native import objects
+
+pytestmark = pytest.mark.skipif(not objects.ARE_KNOWN, reason="this Python's objects are laid out in another way")
+
+DTYPES = ("f8", "i8", "?", "f4", "i4", "c16", "u1", "U3", "M8[s]", ">f8", "O")
+KEYS = (
+    *(0, 1, 2, -1, -3, -4, 3, 2**30 - 1, 2**30, -(2**30), 2**62, 2**63, -(2**70), True, None, 1.0, "x"),
+    *(
+        np.int64(1),
+        (0,),
+        (1, 2),
+        (-1, -4),
+        (2, 3),
+        (3, 0),
+        (0, 4),
+        (0, -5),
+        (1, 2, 0),
+        (0, slice(1, 2)),
+        (slice(0, 2), 1),
+    ),
+    *((1, True), (1, np.int64(2)), (1, None), (..., 1), (1, ...), (2**40, 1), (), (1, 2**30), (-1, -1), (1, 1.0)),
+)
+VALUES = (
+    *(
+        0.0,
+        -0.0,
+        1.5,
+        float("nan"),
+        float("-inf"),
+        5e-324,
+        1e400,
+        0,
+        1,
+        -1,
+        2**30 - 1,
+        2**30,
+        -(2**30),
+        2**53 + 1,
+        2**62,
+    ),
+    *(
+        2**63,
+        -(2**63),
+        2**70,
+        True,
+        False,
+        np.float64(-2.5),
+        np.int64(-7),
+        np.float32(0.1),
+        np.bool_(True),
+        1j,
+        None,
+        "y",
+    ),
+)
+
+
+def _arrays(xp, dtype):
+    rng = np.random.default_rng(0)
+    host = rng.integers(0, 2, (3, 4)).astype(dtype)
+    given = xp.asarray(host)
+    return given, given[0], given[:, 1], given[::-1, ::2], given.T, given[1:, 1:], given[0, :1], given[:0]
+
+
+def _told(compute):
+    try:
+        return compute()
+    except Exception as error:  # noqa: BLE001 - whatever NumPy raises
+        return type(error), str(error)
+
+
+@pytest.fixture(autouse=True)
+def usual_threshold():
+    with config.override(offload_threshold=65536):
+        yield
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning", "ignore:overflow", "ignore:invalid")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_elements_are_numpys(dtype):
+    for ours, numpys in zip(_arrays(oxinp, dtype), _arrays(np, dtype), strict=True):
+        for key in KEYS:
+            found, expected = _told(lambda a=ours, k=key: a[k]), _told(lambda a=numpys, k=key: a[k])
+            if isinstance(expected, np.ndarray):
+                assert np.array_equal(np.asarray(found), expected), key
+            else:
+                assert found == expected, key
+                assert type(found) is type(expected), key
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning", "ignore:overflow", "ignore:invalid")
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_written_elements_are_numpys(dtype):
+    def write(x, key, value):
+        x[key] = value
+
+    for which, key, value in product((0, 1, 3), KEYS, VALUES):
+        ours, numpys = _arrays(oxinp, dtype), _arrays(np, dtype)
+        if dtype == "O" and ((which, key) != (0, 1) or value != value):  # noqa: PLR0124 - is it a NaN?
+            continue
+        found = _told(lambda a=ours[which], k=key, v=value: write(a, k, v))
+        assert found == _told(lambda a=numpys[which], k=key, v=value: write(a, k, v)), (which, key, value)
+        host = np.asarray(ours[0])
+        assert host.tobytes() == numpys[0].tobytes() if dtype != "O" else np.array_equal(host, numpys[0]), (key, value)
+
+
+def test_elements_keep_their_bits():
+    bits = np.array([0x7FF8000000000001, 0xFFF0000000000000, 0x8000000000000000, 1], np.uint64)
+    x = oxinp.asarray(bits.view(np.float64))
+    assert np.array([x[i] for i in range(4)]).view(np.uint64).tolist() == bits.tolist()
+    y = oxinp.zeros(4)
+    for i in range(4):
+        y[i] = x[i]
+    assert np.asarray(y).view(np.uint64).tolist() == bits.tolist()
+
+
+def test_elements_are_given_back():
+    x, y = oxinp.zeros((3, 3)), oxinp.zeros(3)
+    x[1, 1] = y[1] = 1.5
+    key, value, seen = (1, 1), 2.25, x._seen
+    before = [sys.getrefcount(each) for each in (x, y, key, value, seen, seen.dtype)]
+    for _ in range(1000):
+        x[key] = value
+        y[1] = x[key]
+    assert [sys.getrefcount(each) for each in (x, y, key, value, seen, seen.dtype)] == before
+
+
+def test_parts_that_may_not_be_written_to_are_not():
+    x = oxinp.broadcast_to(oxinp.zeros(3), (2, 3))
+    with pytest.raises(ValueError, match="read-only"):
+        x[1, 1] = 2.0
+    assert x[1, 1] == 0.0
