@@ -1,17 +1,20 @@
 """Functions of NumPy's that make something new of small arrays, which NumPy is to compute, in machine code.
 
 What `host.fallback.on_hosts` does, of which this is the case that most calls are: each array is passed on as its host's
-view, numbers and their kin as they are, and what comes back is an array that shares no memory with any argument.
+view, numbers and their kin as they are, and what comes back is an array that shares no memory with any argument. NumPy
+computes it in the context of `errors.hearing`, so that what it warns of names the user's line.
 """
 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from oxinp._core.errors import hearing
 from oxinp._core.native import objects
 from oxinp._core.native.call import ARGUMENTS, FLAGS, GIVEN, KEYWORDS, REALS, Call
 from oxinp._core.native.function import SEEN
@@ -19,8 +22,14 @@ from oxinp._core.native.numbers import NUMBERS
 from oxinp._core.native.objects import ARRAY_BASE, ARRAY_DTYPE, ARRAY_FLAGS, LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
 
 _MOST = 6
-_COUNT, _HAS_ARRAYS, _IS_ARGUMENT, _ITEMS, _LEFT = (GIVEN + 8 * (_MOST + i) for i in range(5))
-_ROOM = GIVEN + 8 * (_MOST + 6)
+_PASSED_ON = GIVEN + 8  # behind the function
+_COUNT, _HAS_ARRAYS, _IS_ARGUMENT, _ITEMS, _LEFT = (_PASSED_ON + 8 * (_MOST + i) for i in range(5))
+_STATE = _LEFT
+_ROOM = _LEFT + 8
+_KEYWORDS = tuple(
+    map(sys.intern, ("axes", "axis", "decimals", "dtype", "k", "keepdims", "minlength", "order", "shift"))
+)
+"""Names of arguments that may be given by them: with these, functions warn of floating-point errors alone."""
 _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 """Types of what NumPy is given as it is."""
 _RETURNED = (*NUMBERS, bool, int, float, list)
@@ -40,8 +49,20 @@ class _Anew(Call):
         code.move("r14", "rdx")
         code.compare_number("rcx", 0)
         code.jump(is_alone, "e")
-        for _ in range(2):
-            code.add_from("r14", "rcx", SIZE)
+        code.load("r8", "rcx", SIZE)
+        code.add("rcx", TUPLE_ITEMS)
+        code.label("next keyword")
+        code.load("r9", "rcx")
+        code.set("r10", id(_KEYWORDS) + TUPLE_ITEMS)
+        for i in range(len(_KEYWORDS)):
+            code.compare_with("r10", 8 * i, "r9")
+            code.jump("known keyword", "e")
+        code.jump("general")
+        code.label("known keyword")
+        code.add("r14", 2)
+        code.add("rcx", 8)
+        code.add("r8", -1)
+        code.jump("next keyword", "ne")
         code.label(is_alone)
         code.compare_number("r14", 2 * _MOST)
         code.jump("general", "g")
@@ -59,6 +80,10 @@ class _Anew(Call):
         code.jump("general", "le")
         self.load_seen("r13", "r12", storage="r8")
         self.require_small("r12", "r13")
+        self.require_elements("r13", _KINDS)
+        self.multiply_extents("r13")
+        code.compare_number("rax", 0)  # of nothing, some warn in other words
+        code.jump("general", "e")
         code.set("rax", 1)
         code.store("rsp", _HAS_ARRAYS, "rax")
 
@@ -132,7 +157,7 @@ class _Anew(Call):
         code.load("rbp", "rsp", ARGUMENTS)
         code.load("r14", "rsp", _COUNT)
         code.move("rbx", "rsp")
-        code.add("rbx", GIVEN)
+        code.add("rbx", _PASSED_ON)
         code.label("pass next")
         code.load("r12", "rbp")
         code.load("rax", "r12", TYPE)
@@ -183,13 +208,34 @@ class _Anew(Call):
         code.compare("rax", "r8")
         code.jump(label, "ne")
 
+    def require_default_state(self) -> None:
+        """Go to the general function where the user has changed what NumPy does of floating-point errors."""
+        code = self.code
+        code.set("rdi", id(hearing.state))
+        code.set("rsi", 0)
+        code.move("rdx", "rsp")
+        code.add("rdx", _STATE)
+        code.call(objects.address("PyContextVar_Get"))
+        code.load("r12", "rsp", _STATE)
+        code.compare_number("r12", 0)
+        code.jump("general", "e")
+        self.drop("r12")
+        code.set("rcx", id(hearing.default))
+        code.compare("r12", "rcx")
+        code.jump("general", "ne")
+
     def call_with_all(self, function: object) -> None:
         """Let `r13` have what NumPy returns or 0, and give everything back."""
         code = self.code
-        code.set("rdi", id(function))
+        code.set("rax", id(function))
+        code.store("rsp", GIVEN, "rax")
+        code.set("rdi", id(hearing.run))
         code.move("rsi", "rsp")
         code.add("rsi", GIVEN)
         code.load("rdx", "rsp", FLAGS)
+        code.add_register("rdx", "rdx")
+        code.halve("rdx")
+        code.add("rdx", 1)
         code.load("rcx", "rsp", KEYWORDS)
         code.call(objects.address("PyObject_Vectorcall"))
         code.move("r13", "rax")
@@ -199,7 +245,7 @@ class _Anew(Call):
         code.label("give back")  # what lies below `rbx`, from the last on
         code.label("next back")
         code.move("rax", "rsp")
-        code.add("rax", GIVEN)
+        code.add("rax", _PASSED_ON)
         code.compare("rbx", "rax")
         code.jump("given back", "e")
         code.add("rbx", -8)
@@ -241,11 +287,20 @@ def anew(kind: type, before: int | None, function: Callable[..., Any], most: int
     call.begin_any(most)
     call.require_known()
     call.unless_reported()
+    call.require_default_state()
     call.pass_on()
     call.call_with_all(function)
     code.compare_number("r13", 0)
     code.jump("returned", "ne")
-    call.return_error()
+    code.set("rdi", id(Exception))
+    code.call(objects.address("PyErr_ExceptionMatches"))
+    code.store("rsp", _STATE, "rax")
+    code.load_int("rcx", "rsp", _STATE)
+    code.set("rax", 0)
+    code.compare_number("rcx", 0)
+    code.jump("return", "e")
+    code.call(objects.address("PyErr_Clear"))
+    code.jump("general")  # which raises it again, or finds another way
     code.label("returned")
     code.load("rax", "r13", TYPE)
     call.if_one_of("rax", _RETURNED, "is new")

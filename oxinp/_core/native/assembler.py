@@ -145,6 +145,10 @@ class Assembler:
         """``target = -target``."""
         self._with_registers(0xF7, 3, target)
 
+    def halve(self, target: str) -> None:
+        """``target //= 2``, of a number without a sign."""
+        self._with_registers(0xD1, 5, target)
+
     def multiply_by(self, target: str, other: str) -> None:
         """``target *= other``, signed."""
         reg, number = _NUMBERS[target], _NUMBERS[other]

@@ -228,7 +228,7 @@ def _in_c(function: Any) -> Any:
 
 _Maker = Callable[..., bytes]
 _ANEW = (
-    *("append", "average", "bincount", "convolve", "copy", "correlate", "count_nonzero", "cross", "cumprod", "delete"),
+    *("append", "average", "bincount", "convolve", "copy", "correlate", "count_nonzero", "cumprod", "delete"),
     *("diff", "digitize", "einsum", "full_like", "gradient", "hstack", "inner", "insert", "interp", "isclose", "isin"),
     *("median", "prod", "roll", "round", "searchsorted", "sort", "stack", "std", "take", "tensordot", "trace", "tril"),
     *("triu", "var", "vdot", "vstack", "allclose", "array_equal", "argmax", "argmin", "argsort", "clip", "cumsum"),

@@ -6,6 +6,7 @@ are laid out in another way than in `objects`, arrays keep the slots that Python
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import mmap
@@ -94,7 +95,6 @@ class _Call(NamedTuple):
 
 _CHANGING = free_in_children(RLock())
 _functions: dict[Any, Any] = {}  # functions of NumPy's -> ours
-_pages: list[Any] = []  # which are mapped as long as there may be calls
 
 
 def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
@@ -161,7 +161,7 @@ def _mapped(code: bytes) -> int | None:
     protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
     if protect(address, len(code), mmap.PROT_READ | mmap.PROT_EXEC):
         return None
-    _pages.append(pages)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(pages))  # for good: other threads may be in it at the very end
     return address
 
 
@@ -287,6 +287,7 @@ def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
         Functions of NumPy's -> ours.
     """
     _functions.update(functions)
+    atexit.register(uninstall, kind)  # before what the code refers to is gone
     before_change.setdefault("offload_threshold", []).append(_update)
     before_change.setdefault("machine_code", []).append(partial(_change, kind))
     _change(kind, config.machine_code)

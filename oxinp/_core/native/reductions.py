@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -129,16 +129,11 @@ def _is_of(kind: type, kinds: str) -> bool:
 def reduction(kind: type, before: int | None, name: str) -> bytes:
     """Return the code of a reduction of one array."""
     call, row = Call(kind, before, _ROOM), REDUCTIONS[name]
-    numpys: Any = getattr(np.ndarray, name)
     call.begin_call(1)
     call.code.label("1 arguments")
     call.load_array(0, "rbx", "r12")
     call.unless_reported()
-    call_loop(call, row, "NumPy's")
-    call.code.jump("made")
-    call.code.label("NumPy's")
-    call.call_numpys(numpys, "r12", result="r13")
-    call.code.label("made")
+    call_loop(call, row, "general")
     call.return_new("r13", "r12")
     return call.code.assembled()
 
