@@ -79,7 +79,7 @@ class _Anew(Call):
         code.compare_number("rbx", 0)
         code.jump("general", "le")
         self.load_seen("r13", "r12", storage="r8")
-        self.require_small("r12", "r13")
+        self.require_host("r12", "r13")
         self.require_elements("r13", _KINDS)
         self.multiply_extents("r13")
         code.compare_number("rax", 0)  # of nothing, some warn in other words
@@ -310,7 +310,7 @@ def anew(kind: type, before: int | None, function: Callable[..., Any], most: int
     _require_new(call, "too large")
     call.require_elements("r13", _KINDS, "too large")
     code.label("is new")
-    call.return_new("r13", "r12")
+    call.return_new("r13", "r12", is_few=False)
     return code.assembled()
 
 

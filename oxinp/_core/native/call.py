@@ -6,11 +6,10 @@ import numpy as np
 
 from oxinp._core.lazy.small import DTYPES
 from oxinp._core.native import objects
-from oxinp._core.native.function import Function
+from oxinp._core.native.function import MIDDLING, Function
 from oxinp._core.native.objects import (
     TYPE,
 )
-from oxinp._core.native.operators import MIDDLING
 
 FLAGS, MARK, CALLABLE, ARGUMENTS, KEYWORDS, GIVEN = 0, 8, 16, 24, 32, 40
 """Where on the stack there is what a function is called with, and room for the arguments of NumPy's."""
@@ -57,12 +56,15 @@ class Call(Function):
         self._leave()
         self._go_on()
 
-    def load_array(self, place: int, handle: str, seen: str) -> None:
-        """Let registers have an argument that is a small array of ours, its host's view, and in `r13` its storage."""
+    def load_array(self, place: int, handle: str, seen: str, *, is_small: bool = True) -> None:
+        """Let registers have an argument that is an array of ours, its host's view, and in `r13` its storage.
+
+        It is small, or at least below the threshold.
+        """
         self.code.load(handle, "rbp", 8 * place)
         self.unless_type(handle, self._kind, "general")
         self.load_seen(seen, handle, storage="r13")
-        self.require_small(handle, seen)
+        (self.require_small if is_small else self.require_host)(handle, seen)
 
     def call_numpys(self, function: object, *given: str, result: str) -> None:
         """Call a function of NumPy's with objects that nobody gives back meanwhile; go on where it does not raise."""
@@ -102,9 +104,9 @@ class Call(Function):
         self.return_error()
         code.label(is_made)
 
-    def return_new(self, found: str, made: str, *, is_marked: bool = False) -> None:
+    def return_new(self, found: str, made: str, *, is_marked: bool = False, is_few: bool = True) -> None:
         """Return ours of what NumPy has made."""
-        self.wrap(found, made, is_marked=is_marked)
+        self.wrap(found, made, is_marked=is_marked, is_few=is_few)
         self.end_wrap(found)
         self.end_call()
 

@@ -17,7 +17,7 @@ import numpy as np
 from oxinp._core.native import objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, REALS, Call
-from oxinp._core.native.function import MIDDLE, SEEN
+from oxinp._core.native.function import MIDDLE, MIDDLING, SEEN
 from oxinp._core.native.makers import integers, of_list, of_shape
 from oxinp._core.native.objects import (
     ARRAY_NDIM,
@@ -27,7 +27,6 @@ from oxinp._core.native.objects import (
     TUPLE_ITEMS,
     TYPE,
 )
-from oxinp._core.native.operators import MIDDLING
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
 from oxinp._core.native.reductions import REDUCTIONS, reduction
 from oxinp._core.native.shapes import reshaped, transposed, view
@@ -53,10 +52,10 @@ def of_array(kind: type, before: int | None, function: object) -> bytes:
     call = Call(kind, before)
     call.begin_call(1)
     call.code.label("1 arguments")
-    call.load_array(0, "rbx", "r12")
+    call.load_array(0, "rbx", "r12", is_small=False)
     call.unless_reported()
     call.call_numpys(function, "r12", result="r13")
-    call.return_new("r13", "r12")
+    call.return_new("r13", "r12", is_few=False)
     return call.code.assembled()
 
 
@@ -66,13 +65,13 @@ def cast(kind: type, before: int | None) -> bytes:
     code = call.code
     call.begin_call(2)
     code.label("2 arguments")
-    call.load_array(0, "rbx", "r12")
+    call.load_array(0, "rbx", "r12", is_small=False)
     code.load("r14", "rbp", 8)
     call.require_dtype("r14")
     call.require_elements("r12", REALS)
     call.unless_reported()
     call.call_numpys(np.ndarray.astype, "r12", "r14", result="r13")
-    call.return_new("r13", "r12")
+    call.return_new("r13", "r12", is_few=False)
     return code.assembled()
 
 

@@ -22,6 +22,7 @@ from oxinp._core.native.function import (
     HELD,
     HOST,
     KNOWN,
+    LIMIT,
     MOST_WRITTEN,
     NONE,
     SEEN,
@@ -43,7 +44,6 @@ from oxinp._core.native.objects import (
 )
 from oxinp._core.native.places import return_element, write_element
 
-_LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN else 0
 _STALE_RANGE = {name: objects.offset(Stale.__dict__[name]) if objects.ARE_KNOWN else 0 for name in ("low", "high")}
 _REALS = (float, np.float64, int, np.int64, bool, np.bool_, np.float32, np.int32, np.uint8)
 _INTEGERS = (int, np.int64, bool, np.bool_, np.int32, np.uint8)
@@ -130,7 +130,7 @@ def _count_views(function: Function) -> None:
     """Go to the general function, which weighs it, with one view of a large array in so many; else to ``part``."""
     code = function.code
     code.set("rax", id(balance))
-    code.load("rax", "rax", _LIMIT)
+    code.load("rax", "rax", LIMIT)
     code.set("rcx", id(0))
     code.compare("rax", "rcx")
     code.jump("part", "e")

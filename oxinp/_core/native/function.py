@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.balance import SAMPLED
+from oxinp._core.lazy.balance import SAMPLED, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, end_writing
 from oxinp._core.memory.storage import WRITING, Storage
@@ -43,16 +43,19 @@ STORED_HOST, STALE, VALUE, HAS_OBJECTS = (
 )
 FLOAT64 = np.dtype(np.float64)
 NONE, ELLIPSIS = id(None), id(...)
+MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
+"""Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
 
 MOST_WRITTEN = 500
 """Elements up to which NumPy keeps Python's lock while it writes, so that no other thread sees anything between."""
-cells = (ctypes.c_int64 * 4)(0, 0, SAMPLED, 0)
+cells = (ctypes.c_int64 * 5)(0, 0, SAMPLED, 0, SAMPLED)
 """What changes while programs run.
 
-`FEW`, how many elements are too many for that, views until one is weighed, and how many elements of 8 bytes are no
-longer the host's by their bytes alone.
+`FEW`, how many elements are too many for that, views until one is weighed, how many elements of 8 bytes are no longer
+the host's by their bytes alone, and operations on arrays that are its by what has been learned until one is weighed.
 """
-FEW, MOST, COUNT, MIDDLE = 0, 8, 16, 24
+FEW, MOST, COUNT, MIDDLE, LEARNED = 0, 8, 16, 24, 32
+LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN else 0
 
 
 class Function(Frame):
@@ -133,6 +136,16 @@ class Function(Frame):
         self.code.jump(done)
         self.code.label(may_broadcast)
         self.unless_smaller(seen, "general")
+        self.code.label(done)
+
+    def require_host(self, handle: str, seen: str) -> None:
+        """Go to the general function unless an array is small, or below the threshold and of elements of 8 bytes."""
+        done, may_be_larger = self.new_label(), self.new_label()
+        self.require_few(handle, seen, may_be_larger)
+        self.code.jump(done)
+        self.code.label(may_be_larger)
+        self.require_elements(seen, MIDDLING)
+        self.require_middle(seen)
         self.code.label(done)
 
     def multiply_broadcast(self, one: str, other: str) -> None:
@@ -447,7 +460,10 @@ __all__ = [
     "HELD",
     "HOST",
     "KNOWN",
+    "LEARNED",
+    "LIMIT",
     "MIDDLE",
+    "MIDDLING",
     "MOST",
     "MOST_WRITTEN",
     "NONE",

@@ -134,7 +134,9 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
             is_kept=takes_constants(row),
         )
     for name in _UNARY:
-        of_arrays[name] = partial(operators.unary, kind, numpys=numpys(name), ufunc=_ROWS[name].numpy)
+        of_arrays[name] = partial(
+            operators.unary, kind, numpys=numpys(name), ufunc=_ROWS[name].numpy, reach=reach_of(_ROWS[name])
+        )
     if lifetime.can_be_kept(kind):
         of_arrays["alloc"] = partial(lifetime.allocate, kind)
         of_arrays["dealloc"] = partial(lifetime.deallocate, kind)

@@ -26,6 +26,7 @@ ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_BASE, ARRAY_DTYPE, ARR
 NUMBER_VALUE = 2 * _WORD  # of floats, and of NumPy's numbers
 
 INT_TAG = 2 * _WORD  # of integers: how many digits, and their sign
+POSITIVE, ZERO, NEGATIVE = (8, 1, 10) if sys.version_info >= (3, 12) else (1, 0, -1)  # of one digit of 30 bits
 INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
 
 _OF_TYPES = {"dealloc": 48, "number": 96, "sequence": 104, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}

@@ -5,17 +5,21 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from oxinp._core.lazy import inlining
-from oxinp._core.native import elementwise, loops
-from oxinp._core.native.function import MOST, MOST_WRITTEN, NONE, Function, cells
+from oxinp._core.lazy.balance import HEAVY as HEAVY_WEIGHT
+from oxinp._core.lazy.balance import RECORDED, SAMPLED, balance
+from oxinp._core.native import elementwise, loops, objects
+from oxinp._core.native.function import LEARNED, LIMIT, MIDDLING, MOST, MOST_WRITTEN, NONE, Function, cells
 from oxinp._core.native.numbers import load_number
-from oxinp._core.native.objects import TYPE
+from oxinp._core.native.objects import INT_DIGIT, INT_TAG, POSITIVE, TYPE
 
-MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
-"""Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
+_MOST_SAMPLED = 4 * 65536 // 8
+"""Elements of 8 bytes from which on each operation is weighed that may be the host's."""
+_WEIGHERS: dict[int, Any] = {}  # what weighs, by what an element costs
 _LoopCall = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
 _COMPARED = (ctypes.c_uint64 * 6)(
     *map(
@@ -79,7 +83,7 @@ def compute(
 
 
 def _require_middling(function: Function, array: str, reach: int) -> None:
-    """Go to the general function unless an array is the host's by its bytes alone, of elements of 8 bytes or less."""
+    """Go to the general function unless an array is the host's by its bytes, of elements of 8 bytes or less."""
     code = function.code
     code.set("rcx", ctypes.addressof(cells))
     code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
@@ -92,12 +96,75 @@ def _require_middling(function: Function, array: str, reach: int) -> None:
 
 
 def _require_reach(function: Function, reach: int) -> None:
-    """Go to the general function where so many elements as `rax` has, of 8 bytes, are not the host's by their bytes."""
-    function.code.compare_number("rax", -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach))
-    function.code.jump("general", "ge")
+    """Go to the general function where so many elements as `rax` has, of 8 bytes, are not the host's by their bytes.
+
+    They are below the threshold, or by what has been learned.
+    """
+    code, is_light = function.code, function.new_label()
+    code.compare_number("rax", _most_light(reach))
+    code.jump(is_light, "l")
+    if reach >= 16 * HEAVY_WEIGHT:
+        code.jump("general")
+    code.compare_number("rax", _MOST_SAMPLED)
+    code.jump("general", "ge")
+    code.set("rdx", id(balance))
+    code.load("rdx", "rdx", LIMIT)
+    code.compare_number_with("rdx", INT_TAG, POSITIVE)
+    code.jump("general", "ne")
+    code.load_int("rdx", "rdx", INT_DIGIT)
+    code.move("rcx", "rax")
+    for _ in range(3):
+        code.add_register("rcx", "rcx")
+    code.compare("rcx", "rdx")
+    code.jump("general", "ge")
+    code.label(is_light)
 
 
-def __compute_middling(
+def _most_light(reach: int) -> int:
+    """Return how many elements of 8 bytes are not below the threshold any more, of the usual one."""
+    return -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach)
+
+
+def _weigh(weight: float, nbytes: int) -> None:
+    balance.takes(nbytes, weight, RECORDED, SAMPLED)
+
+
+def _count_learned(function: Function, reach: int) -> None:
+    """Let one operation in so many on `rax` elements be weighed that are the host's by what has been learned.
+
+    Then begin again: other threads may have run.
+    """
+    code, is_known = function.code, function.new_label()
+    code.compare_number("rax", _most_light(reach))
+    code.jump(is_known, "l")
+    code.set("rcx", ctypes.addressof(cells))
+    code.decrement("rcx", LEARNED)
+    code.jump(is_known, "ne")
+    code.set("rdx", SAMPLED)
+    code.store("rcx", LEARNED, "rdx")
+    code.move("rdi", "rax")
+    for _ in range(3):
+        code.add_register("rdi", "rdi")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.move("r12", "rax")
+    code.set("rdi", id(_WEIGHERS.setdefault(reach, partial(_weigh, reach / 16))))
+    code.move("rsi", "r12")
+    code.call(objects.address("PyObject_CallOneArg"))
+    code.move("r14", "rax")
+    function.drop("r12")
+    code.compare_number("r14", 0)
+    code.jump("not weighed", "e")
+    function.drop("r14")
+    code.jump("start")
+    code.label("not weighed")
+    code.call(objects.address("PyErr_Clear"))
+    code.jump("general")
+    code.label(is_known)
+
+
+def _compute_middling(
     function: Function, kind: type, numpys: int, call_loop: _LoopCall, reach: int, *, is_kept: bool = True
 ) -> None:
     """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number."""
@@ -115,13 +182,16 @@ def __compute_middling(
     code.label("middling number")
     _require_real(function, "rbp")
     code.move("r14", "rbp")
+    function.multiply_extents("r12")
     code.jump("compute middling")
     code.label("middling number first")
     function.load_seen("r14", "rbp", storage="r13")
     _require_middling(function, "r14", reach)
     _require_real(function, "rbx")
     code.move("r12", "rbx")
+    function.multiply_extents("r14")
     code.label("compute middling")
+    _count_learned(function, reach)
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
 
 
@@ -147,6 +217,7 @@ def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, rea
     code, call_loop = function.code, _loop_call(function, ufunc, "r12", "r14")
     most = None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
     function.begin()
+    code.label("start")
     function.unless_type("rbx", kind, "reflected")
     load_operand(function, "rbx", "r12", most, "middling")
     _load_other(function, kind, "r14", most)
@@ -157,7 +228,7 @@ def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, rea
     code.move("r12", "rbx")
     code.label("compute")
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
-    __compute_middling(function, kind, numpys, call_loop, reach, is_kept=is_kept)
+    _compute_middling(function, kind, numpys, call_loop, reach, is_kept=is_kept)
     function.end_wrap("r13")
     function.end_of_two(getattr(kind, f"__{name}__"), getattr(kind, f"__r{name}__"))
     return code.assembled()
@@ -178,23 +249,32 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
 
     call_loop = partial(elementwise.compute, function, load_rows, ("r12", "r14"))
     function.begin()
+    code.label("start")
     function.unless_type("rbx", kind, "general")
     load_operand(function, "rbx", "r12", None, "middling")
     _load_other(function, kind, "r14", None)
     compute(function, numpys, call_loop, "r12", "r14", is_kept=True)
-    __compute_middling(function, kind, numpys, call_loop, reach)
+    _compute_middling(function, kind, numpys, call_loop, reach)
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
 
 
-def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc) -> bytes:
+def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> bytes:
     """Return the code of ``-a`` or ``abs(a)``."""
     function = Function(kind, before, loops.STACK)
+    code, call_loop = function.code, _loop_call(function, ufunc, "r12")
     function.begin()
+    code.label("start")
     function.unless_type("rbx", kind, "general")
-    load_operand(function, "rbx", "r12", None)
-    compute(function, numpys, _loop_call(function, ufunc, "r12"), "r12")
+    load_operand(function, "rbx", "r12", None, "middling")
+    compute(function, numpys, call_loop, "r12")
+    code.label("middling")
+    function.load_seen("r12", "rbx", storage="r13")
+    _require_middling(function, "r12", reach)
+    function.multiply_extents("r12")
+    _count_learned(function, reach)
+    compute(function, numpys, call_loop, "r12", is_few=False)
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
@@ -205,6 +285,7 @@ def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     function = Function(kind, before, loops.STACK)
     code, call_loop = function.code, _loop_call(function, np.square, "r12")
     function.begin()
+    code.label("start")
     code.set("rcx", NONE)
     code.compare("rdx", "rcx")
     code.jump("with a modulus", "ne")
@@ -217,6 +298,8 @@ def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", 16)
+    function.multiply_extents("r12")
+    _count_learned(function, 16)
     compute(function, numpys, call_loop, "r12", "rbp", is_few=False)
     code.label("of another")
     code.load("rax", "rbp", TYPE)
@@ -283,12 +366,15 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     function = Function(kind, before, loops.STACK)
     code = function.code
     function.begin()
+    code.label("start")
     function.unless_type("rbx", kind, "general")
     function.load_seen("r12", "rbx", storage="r13")
     function.require_few("rbx", "r12", "middling")
     code.jump("sized")
     code.label("middling")
     _require_middling(function, "r12", reach)
+    function.multiply_extents("r12")
+    _count_learned(function, reach)
     code.label("sized")
     code.set("rcx", NONE)
     code.compare("r13", "rcx")
@@ -299,7 +385,10 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     code.store("rsp", 8, "r13")  # which the other operand's takes the place of
     function.unless_type("rbp", kind, "number")
     function.load_seen("r14", "rbp", storage="r13")
-    function.require_middle("r14")  # it may broadcast: no more is written than the first has
+    function.require_middle("r14", "as large")  # it may broadcast: no more is written than the first has
+    code.jump("loaded")
+    code.label("as large")
+    _require_middling(function, "r14", reach)
     code.jump("loaded")
     code.label("number")
     code.move("r14", "rbp")
@@ -317,4 +406,4 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     return code.assembled()
 
 
-__all__ = ["MIDDLING", "binary", "compare", "compute", "in_place", "load_operand", "power", "unary"]
+__all__ = ["binary", "compare", "compute", "in_place", "load_operand", "power", "unary"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 
 from oxinp._core.native import loops, objects
@@ -17,14 +15,15 @@ from oxinp._core.native.objects import (
     ARRAY_STRIDES,
     INT_DIGIT,
     INT_TAG,
+    NEGATIVE,
     NUMBER_VALUE,
+    POSITIVE,
     SIZE,
     TUPLE_ITEMS,
     TYPE,
+    ZERO,
 )
 
-_POSITIVE, _ZERO, _NEGATIVE = (8, 1, 10) if sys.version_info >= (3, 12) else (1, 0, -1)
-"""What integers of one digit, of 30 bits, have in front of it."""
 _INT64, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
 
@@ -33,11 +32,11 @@ def _load_small(function: Function, target: str, integer: str, label: str) -> No
     code, is_positive, is_zero, loaded = function.code, *(function.new_label() for _ in range(3))
     code.load_int(target, integer, INT_DIGIT)
     code.load("rax", integer, INT_TAG)
-    code.compare_number("rax", _POSITIVE)
+    code.compare_number("rax", POSITIVE)
     code.jump(is_positive, "e")
-    code.compare_number("rax", _ZERO)
+    code.compare_number("rax", ZERO)
     code.jump(is_zero, "e")
-    code.compare_number("rax", _NEGATIVE)
+    code.compare_number("rax", NEGATIVE)
     code.jump(label, "ne")
     code.negate(target)
     code.jump(loaded)

@@ -131,7 +131,7 @@ def reduction(kind: type, before: int | None, name: str) -> bytes:
     call, row = Call(kind, before, _ROOM), REDUCTIONS[name]
     call.begin_call(1)
     call.code.label("1 arguments")
-    call.load_array(0, "rbx", "r12")
+    call.load_array(0, "rbx", "r12", is_small=False)
     call.unless_reported()
     call_loop(call, row, "general")
     call.return_new("r13", "r12")

@@ -7,10 +7,9 @@ from typing import Any
 
 from oxinp._core.lazy import inlining
 from oxinp._core.native import elementwise, loops, objects
-from oxinp._core.native.function import Function
+from oxinp._core.native.function import MIDDLING, Function
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
-from oxinp._core.native.operators import MIDDLING
 from oxinp._core.ufunc.objects import OF_TWO
 from oxinp._core.ufunc.table import UFUNCS
 
@@ -55,7 +54,7 @@ def _compute(function: Function, *operands: str) -> None:
     code.jump(is_made, "ne")
     function.return_error()
     code.label(is_made)
-    function.wrap("r13", "r12", is_marked=False)
+    function.wrap("r13", "r12", is_few=False)
 
 
 def array_ufunc(kind: type, method: Any) -> bytes:
@@ -102,28 +101,31 @@ def array_ufunc(kind: type, method: Any) -> bytes:
 
 
 def _load_two(function: Function, arrays: type) -> None:
-    """Let `r12` and `r14` have both of a call's operands, arrays of ours or one and a number."""
+    """Let `r12` and `r14` have a call's operands, arrays of ours or one and a number, and `rax` their count."""
     code = function.code
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "reflected")
     function.load_seen("r12", "r13", storage="r8")
-    function.require_small("r13", "r12")
+    function.require_host("r13", "r12")
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "number")
     function.load_seen("r14", "r13", storage="r8")
-    function.require_small("r13", "r14")
-    function.require_small_together("r12", "r14")
-    code.jump("compute")
+    function.require_host("r13", "r14")
+    function.multiply_broadcast("r12", "r14")
+    code.jump("counted")
     code.label("number")
     load_number(function, "r13", "r12", "r14", is_kept=False)
-    code.jump("compute")
+    function.multiply_extents("r12")
+    code.jump("counted")
     code.label("reflected")
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "general")
     function.load_seen("r14", "r13", storage="r8")
-    function.require_small("r13", "r14")
+    function.require_host("r13", "r14")
     code.load("r13", "rbp", TUPLE_ITEMS)
     load_number(function, "r13", "r14", "r12", is_kept=False)
+    function.multiply_extents("r14")
+    code.label("counted")
 
 
 def call(kind: type, before: int, arrays: type) -> bytes:
@@ -134,12 +136,11 @@ def call(kind: type, before: int, arrays: type) -> bytes:
         objects.offset(kind.__dict__[name]) for name in ("_arity", "_is_light", "_numpys", "_reach")
     )
 
-    def require_light(array: str) -> None:
-        function.multiply_extents(array)
+    def require_light() -> None:
         code.load("rcx", "rbx", reach)
         code.load_int("rcx", "rcx", INT_DIGIT)
         code.multiply_by("rax", "rcx")
-        code.compare_number("rax", inlining.MOST_FEW * inlining.HEAVY)
+        code.compare_number("rax", 2 * inlining.MOST_FEW * inlining.HEAVY)  # of elements of 8 bytes
         code.jump("general", "ge")
 
     function.begin()
@@ -155,8 +156,9 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "one number")
     function.load_seen("r12", "r13", storage="r8")
-    function.require_small("r13", "r12")
-    require_light("r12")
+    function.require_host("r13", "r12")
+    function.multiply_extents("r12")
+    require_light()
     code.jump("compute one")
     code.label("one number")
     code.move("r12", "r13")
@@ -176,7 +178,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.compare_with("rbx", is_light, "rcx")
     code.jump("general", "ne")
     _load_two(function, arrays)
-    code.label("compute")
+    require_light()
     code.load("r13", "rbx", numpys)
     _compute(function, "r12", "r14")
     function.end_wrap("r13")
