@@ -7,7 +7,9 @@ computes it in the context of `errors.hearing`, so that what it warns of names t
 
 from __future__ import annotations
 
+import functools
 import inspect
+import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -30,6 +32,8 @@ _KEYWORDS = tuple(
     map(sys.intern, ("axes", "axis", "decimals", "dtype", "k", "keepdims", "minlength", "order", "shift"))
 )
 """Names of arguments that may be given by them: with these, functions warn of floating-point errors alone."""
+_WORD = struct.Struct("<Q")
+_FUNCTION, _BEFORE = 0x6E6577206F662066, 0x6E65772062656672  # addresses in no process
 _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 """Types of what NumPy is given as it is."""
 _RETURNED = (*NUMBERS, bool, int, float, list)
@@ -224,10 +228,10 @@ class _Anew(Call):
         code.compare("r12", "rcx")
         code.jump("general", "ne")
 
-    def call_with_all(self, function: object) -> None:
+    def call_with_all(self) -> None:
         """Let `r13` have what NumPy returns or 0, and give everything back."""
         code = self.code
-        code.set("rax", id(function))
+        code.set("rax", _FUNCTION)
         code.store("rsp", GIVEN, "rax")
         code.set("rdi", id(hearing.run))
         code.move("rsi", "rsp")
@@ -280,16 +284,25 @@ def _require_new(call: _Anew, label: str) -> None:
     code.label("is owner")
 
 
-def anew(kind: type, before: int | None, function: Callable[..., Any], most: int) -> bytes:
+def anew(kind: type, before: int, function: Callable[..., Any], most: int) -> bytes:
     """Return the code of a function of up to so many positional arguments, none of which it writes to."""
-    call = _Anew(kind, before, _ROOM)
+    code = _code(kind, most)
+    for stands_for, number in ((_FUNCTION, id(function)), (_BEFORE, before)):
+        code = code.replace(_WORD.pack(stands_for), _WORD.pack(number))
+    return code
+
+
+@functools.cache
+def _code(kind: type, most: int) -> bytes:
+    """Return the code of all such functions, with numbers that stand for what differs."""
+    call = _Anew(kind, _BEFORE, _ROOM)
     code = call.code
     call.begin_any(most)
     call.require_known()
     call.unless_reported()
     call.require_default_state()
     call.pass_on()
-    call.call_with_all(function)
+    call.call_with_all()
     code.compare_number("r13", 0)
     code.jump("returned", "ne")
     code.set("rdi", id(Exception))
