@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, Balance, balance, host_nbytes
+from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, WAIT, Balance, balance, host_nbytes
 from oxinp._core.lazy.handle import chain, host_view
 from tests.comparator import assert_same
 
@@ -301,6 +301,18 @@ def test_what_is_waited_for_is_all_that_was_launched_since():
         learned.ran(1 << 10, (small,))
         learned.waited()
     assert learned.limit
+
+
+def test_what_is_selected_is_waited_for_once_as_the_array_it_is_from(config, monkeypatch):
+    config.offload_threshold = 4096
+    large, small = matrix(np, (700_000,)), matrix(np, (600,))
+    mask = large < 1e-3
+    np.evaluate(large, mask, small)
+    told = []
+    np.evaluate(small + 1)
+    monkeypatch.setattr(Balance, "_weigh", lambda _, size, microseconds: told.append((size, microseconds)))
+    assert 0 < large[mask].size < 4096
+    assert [size for size, microseconds in told if microseconds == -WAIT] == [NUM_SIZES]
 
 
 def test_writes_by_index_may_be_waited_for_where_they_are_not_sampled(config, monkeypatch):
