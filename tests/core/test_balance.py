@@ -165,7 +165,7 @@ def test_what_is_copied_in_turn_is_not_forgotten_with_what_larger_work_gains():
     for _ in range(400):
         learned.computed_call(160_000, 64.0 * 160_000, (), times=1)
         learned.fetched(1000)
-        learned.uploaded(1000)
+        learned.uploaded(1000, 1000)
     assert learned.limit == 0
 
 
@@ -176,10 +176,10 @@ def test_copies_from_larger_arrays_count_against_what_the_host_gains():
     for _ in range(400):
         learned.takes(100_000)  # some of it weighs for the host
         learned.viewed(8000, 1 << 20)
-        learned.uploaded(1000)
+        learned.uploaded(1000, 1000)
     assert learned.limit == learned.reach
     for _ in range(20_000):
-        learned.uploaded(1000)
+        learned.uploaded(1000, 1000)
     assert learned.limit == 0
 
 
@@ -252,6 +252,37 @@ def test_the_way_back_gets_longer():
 
     first, second = lengths()
     assert second > 1.5 * first
+
+
+def test_what_moves_to_and_fro_belongs_on_the_host(stats):
+    """As a matrix that is filled by the host, row by row, and that the device does little with."""
+
+    def work(xp, n):
+        found = xp.zeros((n, n))
+        for i in range(n):
+            found[i, : i + 1] = float(i)
+        return found.mean(axis=0)
+
+    for _ in range(8):
+        assert_same(work(np, 400), work(numpy, 400), ulp=8)
+    assert balance.limit > 400 * 400 * 8
+    before = stats().launches
+    work(np, 400)
+    assert stats().launches == before
+
+
+def test_uploads_count_for_what_they_are_made_for():
+    learned = Balance()
+    large, middling = (types.SimpleNamespace(buffer=types.SimpleNamespace(nbytes=n)) for n in (1 << 30, 300_000))
+    for _ in range(1000):
+        learned.uploaded(300_000, 300_000)
+        learned.ran(1 << 10, (middling, large))
+        learned.fetched(300_000)
+    assert not learned.limit
+    for _ in range(100):
+        learned.uploaded(300_000, 300_000)
+        learned.ran(1 << 10, (middling,))
+    assert learned.limit > 300_000
 
 
 def test_a_program_that_waits_for_every_result_has_it_on_the_host():
@@ -338,7 +369,7 @@ def test_copies_of_what_larger_work_leaves_are_no_reason_to_have_more_on_the_hos
         learned.computed_call(middling.buffer.nbytes, 1e5, (middling,), extra=40.0)  # which costs the device more
         learned.ran(1 << 10, (large,))
         learned.fetched(1 << 10)
-        learned.uploaded(1 << 10)
+        learned.uploaded(1 << 10, 1 << 10)
         assert learned.limit <= 65536
 
 

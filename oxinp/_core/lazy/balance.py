@@ -110,6 +110,7 @@ class Balance:
         "_source",
         "_switch",
         "_unit",
+        "_upload",
         "_weights",
         "limit",
         "reach",
@@ -128,6 +129,7 @@ class Balance:
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self._has_waited = False
         self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
+        self._upload = 0.0  # microseconds that uploads took of what belongs on the device, for what comes next
         self._more = 0.0  # microseconds that launches take more, on an average: as the first of a kind, and waited for
         self._source = 0  # the size of the largest arrays that those were computed from
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
@@ -187,7 +189,10 @@ class Balance:
             self._weigh(size, times * gain)
 
     def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
-        """Note how large the largest array is of what has been launched, for all of which the program may wait."""
+        """Note how large the largest array is of what has been launched, for all of which the program may wait.
+
+        What has been uploaded for it belongs to it as well.
+        """
         size = NUM_SIZES
         if nbytes < self.reach:
             for entry in leaves:  # of a view it is the array that counts, which is placed as a whole; numbers have none
@@ -198,6 +203,9 @@ class Balance:
         if self._has_waited or size > self._last:
             self._last = size
             self._has_waited = False
+        if self._upload:
+            microseconds, self._upload = self._upload, 0.0
+            self._weigh(size, -microseconds)
         return size
 
     def waited(self) -> None:
@@ -255,17 +263,32 @@ class Balance:
             self._weigh(self._size(held), SAMPLED * (CALL - LAUNCH - self._more))
 
     def fetched(self, nbytes: int) -> None:
-        """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
-        if nbytes < self.limit:
+        """Note that what is on the device was wanted on the host, and has been waited for.
+
+        Larger work has left it there, or it belongs there, so that moving it is what that takes.
+        """
+        if nbytes >= self.limit:
+            self._weigh(max(self._size(nbytes), self._last), -nbytes / COPY_RATE)
+        else:
             self._fetch = self._copied(nbytes, WAIT)
             self._source = max(self._source, self._last)
             if self._last < NUM_SIZES:
                 self._weights[self._last] += WAIT
             self._note()
 
-    def uploaded(self, nbytes: int) -> None:
-        """Note that what belongs on the host was wanted on the device, by larger work."""
-        if nbytes < self.limit:
+    def uploaded(self, nbytes: int, moved: int) -> None:
+        """Note that what is on the host was wanted on the device: by larger work, or it belongs there.
+
+        Parameters
+        ----------
+        nbytes : int
+            Of the array.
+        moved : int
+            Of these, how many were not valid there.
+        """
+        if nbytes >= self.limit:
+            self._upload += moved / COPY_RATE
+        else:
             microseconds = self._copied(nbytes, LAUNCH)
             if self._fetch and microseconds:
                 self._in_turn += self._fetch + microseconds
