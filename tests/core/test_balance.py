@@ -10,8 +10,10 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.lazy import balance as balance_module
 from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, WAIT, Balance, balance, host_nbytes
 from oxinp._core.lazy.handle import chain, host_view
+from oxinp._core.ops.gather import SELECT
 from tests.comparator import assert_same
 
 
@@ -344,6 +346,49 @@ def test_what_is_selected_is_waited_for_once_as_the_array_it_is_from(config, mon
     monkeypatch.setattr(Balance, "_weigh", lambda _, size, microseconds: told.append((size, microseconds)))
     assert 0 < large[mask].size < 4096
     assert [size for size, microseconds in told if microseconds == -WAIT] == [NUM_SIZES]
+
+
+def test_what_is_computed_from_a_selection_counts_as_the_array_it_is_from(config):
+    config.offload_threshold = 4096
+    large = matrix(np, (700_000,))
+    mask = large < 1e-3
+    np.evaluate(large, mask)
+    chosen = large[mask]
+    assert 0 < chosen.nbytes < 8192
+    leaves = chain(chosen * 2.0)[1]
+    learned = Balance()
+    assert learned.ran(chosen.nbytes, leaves) == NUM_SIZES
+    before = len(balance_module._SELECTED)
+    del leaves, chosen
+    assert len(balance_module._SELECTED) < before
+
+
+def test_a_loop_over_what_is_selected_moves_nothing(stats):
+    """Ever new sizes are dear on the device: no reason to fetch each selection and upload it again."""
+
+    def work(z):
+        for i in range(60):
+            inside = z < 1.0 - i / 100
+            z[inside] = z[inside] * 1.01 + 0.001
+        return z
+
+    ours = matrix(np, (150, 1000))
+    np.evaluate(ours)
+    for _ in range(3):
+        before = stats()
+        work(ours)
+        assert stats().d2h_bytes - before.d2h_bytes < ours.nbytes
+
+
+def test_a_mask_on_the_host_weighs_what_it_does_on_the_device(monkeypatch):
+    ours = matrix(np, (150, 1000))
+    mask = ours < 0.5
+    host_view(ours), host_view(mask)
+    balance._settle(NUM_SIZES)
+    asked = []
+    monkeypatch.setattr(Balance, "takes", lambda _, cost, weight=1.0, _price=0.0: asked.append(cost * weight) or True)
+    ours[mask] = 2.0
+    assert asked[-1] == pytest.approx(SELECT.host_weight * mask.nbytes)
 
 
 def test_writes_by_index_may_be_waited_for_where_they_are_not_sampled(config, monkeypatch):

@@ -14,12 +14,13 @@ arrays are. So the way back to the device is longer, and gets twice as long ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, cycle
 from math import inf
 from threading import RLock
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from oxinp._config import before_change, config
 from oxinp._core.lazy import explain
@@ -75,6 +76,8 @@ _PROOF = 64
 """Judgements after which a program that has not gone to the host is believed to have its arrays on the device."""
 _LONG_PROOF = 8 * _PROOF
 """Judgements after which it takes half as much to go to the host again, where that has not paid before."""
+_SELECTED: dict[ref[Any], int] = {}
+"""Buffers of what has been selected -> bytes of the largest array that it is from."""
 _SUSPENDING = free_in_children(RLock())
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (SAMPLED - 1)).__next__
 """Whether the launch, view or operation that is asked about is; the first launches of their kind are weighed each."""
@@ -199,6 +202,8 @@ class Balance:
                 held = getattr(entry, "buffer", None)
                 if held is not None and held.nbytes > nbytes:
                     nbytes = held.nbytes
+                if _SELECTED and held is not None:
+                    nbytes = max(nbytes, _SELECTED.get(ref(held), 0))
             size = self._size(nbytes)
         if self._has_waited or size > self._last:
             self._last = size
@@ -207,6 +212,16 @@ class Balance:
             microseconds, self._upload = self._upload, 0.0
             self._weigh(size, -microseconds)
         return size
+
+    def selected(self, buffers: Sequence[Any], leaves: tuple[Any, ...]) -> None:
+        """Note that what is in Buffers has been selected from arrays: as large as those it counts from now on.
+
+        It has another size each time, and to be on the host it would have to be fetched unless those are there.
+        """
+        held = [entry.buffer.nbytes for entry in leaves if getattr(entry, "buffer", None) is not None]
+        nbytes = max(held, default=0)  # 0 of numbers, repeated
+        for buffer in buffers:
+            _SELECTED[ref(buffer, _forget)] = nbytes
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
@@ -383,6 +398,10 @@ class Balance:
         self._follow_level()
         if explain.REPORTS:
             explain.note("placement", f"arrays below {self.limit or self._unit} B belong on the host", "learned")
+
+
+def _forget(reference: ref[Any]) -> None:
+    _SELECTED.pop(reference, None)
 
 
 def host_nbytes(structure: Structure) -> float:
