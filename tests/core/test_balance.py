@@ -10,8 +10,10 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, Balance, balance, host_nbytes
+from oxinp._core.lazy import balance as balance_module
+from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, WAIT, Balance, balance, host_nbytes
 from oxinp._core.lazy.handle import chain, host_view
+from oxinp._core.ops.gather import SELECT
 from tests.comparator import assert_same
 
 
@@ -165,7 +167,7 @@ def test_what_is_copied_in_turn_is_not_forgotten_with_what_larger_work_gains():
     for _ in range(400):
         learned.computed_call(160_000, 64.0 * 160_000, (), times=1)
         learned.fetched(1000)
-        learned.uploaded(1000)
+        learned.uploaded(1000, 1000)
     assert learned.limit == 0
 
 
@@ -176,10 +178,10 @@ def test_copies_from_larger_arrays_count_against_what_the_host_gains():
     for _ in range(400):
         learned.takes(100_000)  # some of it weighs for the host
         learned.viewed(8000, 1 << 20)
-        learned.uploaded(1000)
+        learned.uploaded(1000, 1000)
     assert learned.limit == learned.reach
     for _ in range(20_000):
-        learned.uploaded(1000)
+        learned.uploaded(1000, 1000)
     assert learned.limit == 0
 
 
@@ -254,6 +256,37 @@ def test_the_way_back_gets_longer():
     assert second > 1.5 * first
 
 
+def test_what_moves_to_and_fro_belongs_on_the_host(stats):
+    """As a matrix that is filled by the host, row by row, and that the device does little with."""
+
+    def work(xp, n):
+        found = xp.zeros((n, n))
+        for i in range(n):
+            found[i, : i + 1] = float(i)
+        return found.mean(axis=0)
+
+    for _ in range(8):
+        assert_same(work(np, 400), work(numpy, 400), ulp=8)
+    assert balance.limit > 400 * 400 * 8
+    before = stats().launches
+    work(np, 400)
+    assert stats().launches == before
+
+
+def test_uploads_count_for_what_they_are_made_for():
+    learned = Balance()
+    large, middling = (types.SimpleNamespace(buffer=types.SimpleNamespace(nbytes=n)) for n in (1 << 30, 300_000))
+    for _ in range(1000):
+        learned.uploaded(300_000, 300_000)
+        learned.ran(1 << 10, (middling, large))
+        learned.fetched(300_000)
+    assert not learned.limit
+    for _ in range(100):
+        learned.uploaded(300_000, 300_000)
+        learned.ran(1 << 10, (middling,))
+    assert learned.limit > 300_000
+
+
 def test_a_program_that_waits_for_every_result_has_it_on_the_host():
     ours = matrix(np)
     np.evaluate(ours)
@@ -303,6 +336,61 @@ def test_what_is_waited_for_is_all_that_was_launched_since():
     assert learned.limit
 
 
+def test_what_is_selected_is_waited_for_once_as_the_array_it_is_from(config, monkeypatch):
+    config.offload_threshold = 4096
+    large, small = matrix(np, (700_000,)), matrix(np, (600,))
+    mask = large < 1e-3
+    np.evaluate(large, mask, small)
+    told = []
+    np.evaluate(small + 1)
+    monkeypatch.setattr(Balance, "_weigh", lambda _, size, microseconds: told.append((size, microseconds)))
+    assert 0 < large[mask].size < 4096
+    assert [size for size, microseconds in told if microseconds == -WAIT] == [NUM_SIZES]
+
+
+def test_what_is_computed_from_a_selection_counts_as_the_array_it_is_from(config):
+    config.offload_threshold = 4096
+    large = matrix(np, (700_000,))
+    mask = large < 1e-3
+    np.evaluate(large, mask)
+    chosen = large[mask]
+    assert 0 < chosen.nbytes < 8192
+    leaves = chain(chosen * 2.0)[1]
+    learned = Balance()
+    assert learned.ran(chosen.nbytes, leaves) == NUM_SIZES
+    before = len(balance_module._SELECTED)
+    del leaves, chosen
+    assert len(balance_module._SELECTED) < before
+
+
+def test_a_loop_over_what_is_selected_moves_nothing(stats):
+    """Ever new sizes are dear on the device: no reason to fetch each selection and upload it again."""
+
+    def work(z):
+        for i in range(60):
+            inside = z < 1.0 - i / 100
+            z[inside] = z[inside] * 1.01 + 0.001
+        return z
+
+    ours = matrix(np, (150, 1000))
+    np.evaluate(ours)
+    for _ in range(3):
+        before = stats()
+        work(ours)
+        assert stats().d2h_bytes - before.d2h_bytes < ours.nbytes
+
+
+def test_a_mask_on_the_host_weighs_what_it_does_on_the_device(monkeypatch):
+    ours = matrix(np, (150, 1000))
+    mask = ours < 0.5
+    host_view(ours), host_view(mask)
+    balance._settle(NUM_SIZES)
+    asked = []
+    monkeypatch.setattr(Balance, "takes", lambda _, cost, weight=1.0, _price=0.0: asked.append(cost * weight) or True)
+    ours[mask] = 2.0
+    assert asked[-1] == pytest.approx(SELECT.host_weight * mask.nbytes)
+
+
 def test_writes_by_index_may_be_waited_for_where_they_are_not_sampled(config, monkeypatch):
     """A wait after a write to a large array is not charged to the small ones from which the values were computed."""
     config.offload_threshold = 4096
@@ -326,7 +414,7 @@ def test_copies_of_what_larger_work_leaves_are_no_reason_to_have_more_on_the_hos
         learned.computed_call(middling.buffer.nbytes, 1e5, (middling,), extra=40.0)  # which costs the device more
         learned.ran(1 << 10, (large,))
         learned.fetched(1 << 10)
-        learned.uploaded(1 << 10)
+        learned.uploaded(1 << 10, 1 << 10)
         assert learned.limit <= 65536
 
 

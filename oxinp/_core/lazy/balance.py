@@ -14,12 +14,13 @@ arrays are. So the way back to the device is longer, and gets twice as long ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, cycle
 from math import inf
 from threading import RLock
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from oxinp._config import before_change, config
 from oxinp._core.lazy import explain
@@ -75,6 +76,8 @@ _PROOF = 64
 """Judgements after which a program that has not gone to the host is believed to have its arrays on the device."""
 _LONG_PROOF = 8 * _PROOF
 """Judgements after which it takes half as much to go to the host again, where that has not paid before."""
+_SELECTED: dict[ref[Any], int] = {}
+"""Buffers of what has been selected -> bytes of the largest array that it is from."""
 _SUSPENDING = free_in_children(RLock())
 is_sampled: Callable[[], bool] = cycle([True] + [False] * (SAMPLED - 1)).__next__
 """Whether the launch, view or operation that is asked about is; the first launches of their kind are weighed each."""
@@ -110,6 +113,7 @@ class Balance:
         "_source",
         "_switch",
         "_unit",
+        "_upload",
         "_weights",
         "limit",
         "reach",
@@ -128,6 +132,7 @@ class Balance:
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self._has_waited = False
         self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
+        self._upload = 0.0  # microseconds that uploads took of what belongs on the device, for what comes next
         self._more = 0.0  # microseconds that launches take more, on an average: as the first of a kind, and waited for
         self._source = 0  # the size of the largest arrays that those were computed from
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
@@ -187,18 +192,36 @@ class Balance:
             self._weigh(size, times * gain)
 
     def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
-        """Note how large the largest array is of what has been launched, for all of which the program may wait."""
+        """Note how large the largest array is of what has been launched, for all of which the program may wait.
+
+        What has been uploaded for it belongs to it as well.
+        """
         size = NUM_SIZES
         if nbytes < self.reach:
             for entry in leaves:  # of a view it is the array that counts, which is placed as a whole; numbers have none
                 held = getattr(entry, "buffer", None)
                 if held is not None and held.nbytes > nbytes:
                     nbytes = held.nbytes
+                if _SELECTED and held is not None:
+                    nbytes = max(nbytes, _SELECTED.get(ref(held), 0))
             size = self._size(nbytes)
         if self._has_waited or size > self._last:
             self._last = size
             self._has_waited = False
+        if self._upload:
+            microseconds, self._upload = self._upload, 0.0
+            self._weigh(size, -microseconds)
         return size
+
+    def selected(self, buffers: Sequence[Any], leaves: tuple[Any, ...]) -> None:
+        """Note that what is in Buffers has been selected from arrays: as large as those it counts from now on.
+
+        It has another size each time, and to be on the host it would have to be fetched unless those are there.
+        """
+        held = [entry.buffer.nbytes for entry in leaves if getattr(entry, "buffer", None) is not None]
+        nbytes = max(held, default=0)  # 0 of numbers, repeated
+        for buffer in buffers:
+            _SELECTED[ref(buffer, _forget)] = nbytes
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
@@ -255,17 +278,32 @@ class Balance:
             self._weigh(self._size(held), SAMPLED * (CALL - LAUNCH - self._more))
 
     def fetched(self, nbytes: int) -> None:
-        """Note that what larger work has left on the device was wanted on the host, and has been waited for."""
-        if nbytes < self.limit:
+        """Note that what is on the device was wanted on the host, and has been waited for.
+
+        Larger work has left it there, or it belongs there, so that moving it is what that takes.
+        """
+        if nbytes >= self.limit:
+            self._weigh(max(self._size(nbytes), self._last), -nbytes / COPY_RATE)
+        else:
             self._fetch = self._copied(nbytes, WAIT)
             self._source = max(self._source, self._last)
             if self._last < NUM_SIZES:
                 self._weights[self._last] += WAIT
             self._note()
 
-    def uploaded(self, nbytes: int) -> None:
-        """Note that what belongs on the host was wanted on the device, by larger work."""
-        if nbytes < self.limit:
+    def uploaded(self, nbytes: int, moved: int) -> None:
+        """Note that what is on the host was wanted on the device: by larger work, or it belongs there.
+
+        Parameters
+        ----------
+        nbytes : int
+            Of the array.
+        moved : int
+            Of these, how many were not valid there.
+        """
+        if nbytes >= self.limit:
+            self._upload += moved / COPY_RATE
+        else:
             microseconds = self._copied(nbytes, LAUNCH)
             if self._fetch and microseconds:
                 self._in_turn += self._fetch + microseconds
@@ -360,6 +398,10 @@ class Balance:
         self._follow_level()
         if explain.REPORTS:
             explain.note("placement", f"arrays below {self.limit or self._unit} B belong on the host", "learned")
+
+
+def _forget(reference: ref[Any]) -> None:
+    _SELECTED.pop(reference, None)
 
 
 def host_nbytes(structure: Structure) -> float:

@@ -159,8 +159,10 @@ def _upload(storage: Storage) -> Value:
             stale.buffer = backend.allocate(host.nbytes)
         if high > low:
             device_of(stale.buffer).upload(stale.buffer.ptr + low, host_bytes(host)[low:high])
+        moved = max(high - low, 0)
         if lines is not None:
             upload_lines(stale.buffer, host, lines)
+            moved += lines[2] * lines[3]
     except BaseException:
         with SIDES:
             stale.cover(low, high)
@@ -170,8 +172,7 @@ def _upload(storage: Storage) -> Value:
             if stale.buffer is None and storage.stale is stale:
                 storage.stale = None
         raise
-    if balance.limit:
-        balance.uploaded(host.nbytes)
+    balance.uploaded(host.nbytes, moved)
     value = on_device(host_layout(host), stale.buffer)
     with SIDES:
         if storage.stale is stale:  # else it has been pinned since

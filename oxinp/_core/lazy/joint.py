@@ -51,6 +51,8 @@ def fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None
                 continue
             if graph.layout.nbytes < balance.reach and is_sampled():
                 bound.weigh(graph.layout.nbytes, call.leaves or ())
+            else:
+                balance.ran(graph.layout.nbytes, call.leaves or ())
             if REPORTS:
                 note("device", f"{bound.op.name} {chains.describe(graph)}", f"{graph.layout.nbytes} B result")
             storage.value = done = leaf(graph.layout), (buffer,), next_mask()

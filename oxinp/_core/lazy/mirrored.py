@@ -227,6 +227,8 @@ def _update(
     launch(grid, start, end, computed.ptr, computed.ptr + last * each, *inputs, *constants)
     if layout.nbytes < balance.reach and is_sampled():
         balance.computed_chain(graph_of(pairs.update, layout, ()), (whole[1][0], *leaves), is_first=False)
+    else:
+        balance.ran(layout.nbytes, (whole[1][0], *leaves))
     if REPORTS:
         note("device", f"{describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)

@@ -201,7 +201,7 @@ def _compute(storage: Storage) -> Value:
     is_first = program is None
     if layout.nbytes < balance.reach and (is_first or is_sampled()):
         balance.computed_chain(graph, leaves, is_first=is_first)
-    elif balance.limit:  # so that what is fetched is known to come from this
+    else:  # so that what is fetched is known to come from this
         balance.ran(layout.nbytes, leaves)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done

@@ -94,6 +94,8 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     is_first = chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
     if layout.nbytes < balance.reach and (is_first or is_sampled()):
         balance.computed_chain(graph, (buffer, *leaves), is_first=is_first)
+    else:
+        balance.ran(layout.nbytes, (buffer, *leaves))
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)

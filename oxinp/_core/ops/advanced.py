@@ -101,9 +101,15 @@ def is_light(array: Handle, key: Any) -> bool:
         return False
     nbytes = max(x._layout.nbytes for x in (array, *parts))
     if 0 < nbytes < balance.limit and parts:  # it is as large as that, but so many of its elements are asked for
-        count = max(x._layout.size for x in parts)
-        return placement.is_host(nbytes, count * gather.BYTES_PER_INDEX / nbytes, gather.TAKE.price)
+        largest = max([x._layout for x in parts], key=_host_cost)
+        price = gather.SELECT.price if largest.dtype == BOOL else gather.TAKE.price
+        return placement.is_host(nbytes, _host_cost(largest) / nbytes, price)
     return placement.is_host(nbytes)
+
+
+def _host_cost(layout: Layout) -> float:
+    """Return the bytes that NumPy adds in as long as it takes for what a mask or integers select."""
+    return layout.size * (gather.SELECT.host_weight if layout.dtype == BOOL else gather.BYTES_PER_INDEX)
 
 
 def selection(array: Handle, key: Any, value: tuple[int, ...] = ()) -> Selection:

@@ -150,11 +150,12 @@ def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[list[Value], tuple[
         layouts = sized(bound, words)
         return [layout.nbytes for layout in layouts]
 
+    balance.ran(0, leaves)  # before it waits: what is selected counts as the array that it is selected from
     buffers, words = bound.run_sized(leaves, sizes_of)
+    balance.selected(buffers, leaves)
     times = 1 if bound.op.host_weight >= HEAVY else SAMPLED
     if times == 1 or is_sampled():
         bound.weigh(layouts[0].nbytes, leaves, times=times)
-    balance.waited()
     if explain.REPORTS:
         explain.note("device", bound.op.name, f"{sum(layout.nbytes for layout in layouts)} B result")
     return [on_device(layout, buffer) for layout, buffer in zip(layouts, buffers, strict=True)], words
