@@ -149,7 +149,7 @@ def _runs_first(
     bound: BoundOp, buffer: Buffer, ptr: int, leaves: tuple[Any, ...], target: Value, layout: Layout
 ) -> bool:
     """Run an operation whose like have run, for the first time, to an address; False where that has to be prepared."""
-    if bound.has_run or bound.op.plan_again is None or bound.executables is not None:
+    if not bound.rented or bound.op.plan_again is None or bound.executables is not None:
         return False
     flush_readers(target, written=layout)
     num_launches = stats.launches
