@@ -167,6 +167,20 @@ def test_a_number_on_either_side(scalar, dtype):
 
 
 @pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("is_reflected", [False, True])
+def test_numbers_of_numpy_are_met_once(is_reflected):
+    """As a program does that takes elements from an array on the host, and whose chains met no number of Python's."""
+    x, scalar = on_device("f8"), numpy.float64(1.25)
+    for name in BINARY:
+        call = UFUNC_OBJECTS[name].methods[is_reflected]
+        chain = np.sinh(np.cbrt(x) - np.arctan(x)) * x  # of which nothing else has made more
+        if isinstance(general(name, (chain, 1.0)), tuple):
+            chain = np.cosh(chain) - np.cbrt(x)
+            first = call(chain, scalar)
+            assert spelled_out(call, chain, scalar) == described(first._storage.value), name
+
+
+@pytest.mark.usefixtures("on_device")
 @pytest.mark.parametrize("name", UNARY)
 @pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1", "?", "c16"])
 def test_one_operand(name, dtype):

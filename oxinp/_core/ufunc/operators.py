@@ -119,6 +119,11 @@ def _is_small(
     return is_recorded_on_host(_bound(x, y, itemsizes) * weight, weight, times)
 
 
+def _met_number(a: Any, b: Any) -> Any:
+    """Return a number as `with_number` records it of an array of the device: what is found out now serves it, too."""
+    return b.item() if type(b) is _Float64 and a.dtype is _FLOAT64 and (a._held or a._storage).host is None else b
+
+
 def on_common_ways(
     row: UfuncRow,
     general: Callable[..., Any],
@@ -236,6 +241,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             result = with_number(a, b, 1)
             if result is not None:
                 return result
+            b = _met_number(a, b)
         else:
             other = other_side(b)
             if other is NotImplemented:
@@ -249,6 +255,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             result = with_number(a, b, 0)
             if result is not None:
                 return result
+            b = _met_number(a, b)
         other = other_side(b)
         return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
