@@ -124,6 +124,7 @@ ELEMENTWISE_CALL = Op(
     "chain",
     lambda bound: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
     infer=lambda layouts, _: layouts,
+    plan_again=lambda bound, _: _launch_of(bound.graphs[0], bound.layouts[0], is_new=not bound.has_run),
     takes_chains=True,
     takes_views=True,
     rows=lambda _: RowWalk(),

@@ -165,6 +165,11 @@ def update_by_outer_product(np, x, y, k):
     return z
 
 
+def outer_of_scaled_product(np, x, y, k):
+    matrix = x[: 5 * LENGTH].reshape(LENGTH, 5)
+    return np.outer(2 * (matrix[:k] @ y[:5]), y[3:14])
+
+
 def mirrored(np, x, y, k):
     z = x[:3500].reshape(50, 70).copy()
     i = k % 40
@@ -194,6 +199,7 @@ ALONG_AXES = [
     matrix_by_column,
     outer,
     update_by_outer_product,
+    outer_of_scaled_product,
     chosen,
 ]
 IN_CHUNKS = [vector_by_matrix_in_chunks, matrix_by_vector_in_chunks]
