@@ -241,7 +241,7 @@ def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Lay
     is_own = layout.is_injective and not graph.structure.wants_pointer
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
-            same = is_own and entry.ptr == start and where.same(layout.form)
+            same = is_own and entry.ptr == start and layout.has_form(where)
             if not same and is_mirrored(entry.ptr, where, start, layout):
                 return False
             if not (same or _miss(entry.ptr, where, start, layout)) and not (

@@ -461,6 +461,27 @@ def test_shapes_broadcast_as_numpys():
         assert combining._common(one, other) == wanted, (one, other)
 
 
+def test_a_layout_knows_its_form():
+    dtype = numpy.dtype(float)
+    layouts = [Layout.at(dtype, shape, strides, offset) for offset in (0, 8, 96, 256, 264) for shape, strides in FORMS]
+    for one, other in itertools.product(layouts, repeat=2):
+        assert one.has_form(other) == other.same(one.form), (one, other)
+
+
+FORMS = [((), ()), ((5,), (8,)), ((5,), (16,)), ((5, 2), (16, 8)), ((5, 2), (8, 40))]
+
+
+@pytest.mark.usefixtures("on_device")
+def test_rows_of_new_sizes_that_are_written_to_columns_make_one_form_each():
+    x = oxinp.asarray(numpy.ones((1100, 1100)))
+    for i in range(20):
+        x[i:, i] = x[i, i:]
+    before = len(memory_layout._INTERNED)
+    for i in range(20, 40):
+        x[i:, i] = x[i, i:]
+    assert len(memory_layout._INTERNED) <= before + 20
+
+
 def test_a_leaf_is_one_graph():
     layout = Layout.of(numpy.dtype(float), (5,))
     assert layout.dense is layout
