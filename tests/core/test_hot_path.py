@@ -14,6 +14,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._api import creation
 from oxinp._core.lazy import placement, results
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import cost_of, express
@@ -164,6 +165,39 @@ def test_a_number_on_either_side(scalar, dtype):
             assert recorded in (expected, None), (name, operands)
             if type(scalar) in (int, float) and abs(scalar) < 2**31 and isinstance(expected, tuple):
                 assert recorded is not None, name
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("is_reflected", [False, True])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+def test_numbers_of_numpy_are_met_once(dtype, is_reflected):
+    """As a program does that takes elements from an array on the host, and whose chains met no number of Python's."""
+    x, scalar = on_device(dtype), numpy.dtype(dtype).type(1.25)
+    for name in BINARY:
+        call = UFUNC_OBJECTS[name].methods[is_reflected]
+        chain = np.sinh(x + np.arctan(x)) * x  # of which nothing else has made more
+        if isinstance(general(name, (chain, scalar.item())), tuple):
+            chain = np.cosh(chain) - np.tanh(x)
+            first = call(chain, scalar)
+            assert spelled_out(call, chain, scalar) == described(first._storage.value), name
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("name", ["empty_like", "ones_like", "zeros_like"])
+def test_what_is_like_a_contiguous_array_is_made_by_its_layout(name, monkeypatch):
+    """NumPy is asked of which shape and order it is where that may be another one."""
+    asked = []
+    give = creation.StandIns.give
+    monkeypatch.setattr(creation.StandIns, "give", lambda self, x: asked.append(x) or give(self, x))
+    x, make = on_device("f4", (5, 40)), getattr(np, name)
+    for like in (x, x[1:4], x[2, 3:], x[:, :1]):
+        expected = getattr(numpy, name)(numpy.asarray(like))
+        made = make(like)
+        assert (made.shape, made.dtype, made.strides) == (expected.shape, expected.dtype, expected.strides)
+        assert type(made) is np.ndarray
+        if name != "empty_like":
+            assert (numpy.asarray(made) == expected).all()
+    assert len(asked) == 1  # the column, which has gaps
 
 
 @pytest.mark.usefixtures("on_device")

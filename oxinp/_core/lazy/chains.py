@@ -16,7 +16,7 @@ from oxinp._config import config
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, anywhere, load, run_again, run_again_into
 from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, graph_of, leaf, structure_of
-from oxinp._core.lazy.op import Op, RowWalk, kinds_of
+from oxinp._core.lazy.op import RENTED, Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
@@ -124,6 +124,7 @@ ELEMENTWISE_CALL = Op(
     "chain",
     lambda bound: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
     infer=lambda layouts, _: layouts,
+    plan_again=lambda bound, _: _launch_of(bound.graphs[0], bound.layouts[0], is_new=not bound.has_run),
     takes_chains=True,
     takes_views=True,
     rows=lambda _: RowWalk(),
@@ -131,20 +132,44 @@ ELEMENTWISE_CALL = Op(
 """A chain as an operation that waits, where what it is an operand of has another shape, see `schedule.postpone`."""
 
 
-class _Once:
-    """What a graph has for a program when it has run once."""
+class ByArithmetic:
+    """What a graph has for a program as long as it has run by arithmetic alone.
 
+    Attributes
+    ----------
+    later : ByArithmetic or None
+        What it has after one more run; None where it has run as often as is worth it.
+    """
+
+    __slots__ = ("later",)
     version = -1
 
+    def __init__(self, later: ByArithmetic | None) -> None:
+        self.later = later
 
-ONCE: Any = _Once()
+
+def _rented() -> Any:
+    """What a graph has that has run once."""
+    later = None
+    for _ in range(RENTED):
+        later = ByArithmetic(later)
+    return later
 
 
-def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = None, ptr: int | None = None) -> Any:
-    """Run a graph that is new, whose structure has run on operands that lie alike; None where that is not so.
+ONCE: Any = _rented()
+
+
+def run_first(
+    graph: Graph,
+    leaves: tuple[Any, ...],
+    target: Layout | None = None,
+    ptr: int | None = None,
+    program: ByArithmetic | None = None,
+) -> Any:
+    """Run a graph that has seldom run, whose structure has run on operands that lie alike; None where that is not so.
 
     Of sizes that are never met again nothing is kept: the launch that the plan would have comes of a few integers.
-    What runs a second time is planned, and has a launcher of its own.
+    What has run `RENTED` times is planned, and has a launcher of its own.
 
     Parameters
     ----------
@@ -152,6 +177,8 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
     leaves : tuple
     target, ptr : Layout or None, int
         Where the result goes, if not into a new Buffer, and its address.
+    program : ByArithmetic or None
+        What the graph has for a program there; None where it has not run.
 
     Returns
     -------
@@ -159,11 +186,11 @@ def run_first(graph: Graph, leaves: tuple[Any, ...], target: Layout | None = Non
         The new Buffer; True where there is a target.
     """
     layout = graph.layout if target is None else target
-    launch = _launch_of(graph, layout)
+    launch = _launch_of(graph, layout, is_new=program is None)
     if launch is None:
         return None
     if target is None:
-        graph.program = ONCE
+        graph.program = ONCE if program is None else program.later
     return run_again(launch, layout.nbytes, leaves, ptr, has_parts=graph.structure.has_parts)
 
 
@@ -171,7 +198,9 @@ def run_first_with(
     graph: Graph, leaves: tuple[Any, ...], interior: tuple[tuple[int, Layout], ...]
 ) -> list[Buffer] | None:
     """Run a graph as `run_first` does, storing interior values as well, each into a new Buffer; see `find`."""
-    if graph.programs is not None and keyed(interior) in graph.programs:
+    key = keyed(interior)
+    program = None if graph.programs is None else graph.programs.get(key)
+    if program is not None and program.later is None:
         return None
     outputs = ((graph.result, graph.layout), *interior)
     planner = graph.structure.plans.get(tuple([(number, layout.dtype) for number, layout in outputs]))
@@ -187,12 +216,15 @@ def run_first_with(
     if made is not None:
         if graph.programs is None:
             graph.programs = {}
-        graph.programs[keyed(interior)] = ONCE
+        graph.programs[key] = ONCE if program is None else program.later
     return made
 
 
-def _launch_of(graph: Graph, layout: Layout) -> Again | None:
-    """The launch of a graph into a layout, if its structure has run on operands that lie alike."""
+def _launch_of(graph: Graph, layout: Layout, *, is_new: bool = True) -> Again | None:
+    """The launch of a graph into a layout, if its structure has run on operands that lie alike.
+
+    To look for it among what is known of more dimensions takes about as long as to prepare it: that is done once.
+    """
     structure = graph.structure
     planner = structure.planner
     if planner is None or layout.dtype is not structure.dtype:
@@ -209,9 +241,9 @@ def _launch_of(graph: Graph, layout: Layout) -> Again | None:
     layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
     if len(graph.shape) == 2 and (matrix := matrix_of(layouts)) is not None:
         launch = planner.matrix_again(graph.shape, *matrix, device().capability)
-        if launch is None:
+        if launch is None and is_new:
             launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
-    elif all([each.is_aligned for each in layouts]):  # noqa: C419 - what goes through them one by one takes longer
+    elif is_new and all([each.is_aligned for each in layouts]):  # noqa: C419 - what goes through them one by one takes longer
         launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
     else:
         launch = None
@@ -222,7 +254,7 @@ def prepare(graph: Graph, target: Layout) -> None:
     """Build what is missing to run a graph into a layout."""
     form = target.form
     program = None if graph.programs is None else graph.programs.get(form)
-    if program is None:
+    if program is None or program.later is not None:
         launch = _launch_of(graph, form)
         if launch is not None and anywhere(launch[0]) is not None:
             return
@@ -239,11 +271,13 @@ def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) ->
             return True
     form = target.form
     program = programs.get(form)
-    if program is None and run_first(graph, leaves, form, ptr):
-        if len(programs) < MAX_PROGRAMS:
-            programs[form] = ONCE
-        return True
     is_first = program is None
+    if (program is None or program.later is not None) and run_first(graph, leaves, form, ptr, program):
+        if program is not None:
+            programs[form] = program.later
+        elif len(programs) < MAX_PROGRAMS:
+            programs[form] = ONCE
+        return is_first
     if program is None or program.version != config.version:
         program = find(graph, target=target)
     if program.arrays_only:  # `program.run_into`, spelled out

@@ -78,6 +78,8 @@ class Executable:
 
     leaf: Any  # the leaf graph of the first output, for `schedule`
 
+    later = None  # see `chains.ByArithmetic`
+
     def __init__(self, plan: Plan, sizes: Sequence[int], kinds: Sequence[Any]) -> None:
         backend = device()
         self.version = config.version

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import ReduceOp
     from oxinp._runtime.memory import Buffer
 
+RENTED = 5
+"""Runs by arithmetic alone of what has been met before, until what runs it is prepared.
+
+These take a few microseconds more each, and preparation as long as so many of them; what is prepared is kept, and the
+garbage collector looks at it. A loop over ever new sizes that runs a few times is done sooner without.
+"""
+
 SPARE = "spare"
 """The variant of a plan that is run where there is no memory for the workspace of another."""
 
@@ -163,9 +170,23 @@ class BoundOp:
         Microseconds that it took more than `Op.price` when it ran for the first time, for `balance`.
     met : int
         See `Recent.has_met`.
+    rented : int
+        Times that it may run by arithmetic yet, see `RENTED`.
     """
 
-    __slots__ = ("executables", "extra", "fused", "graphs", "has_run", "layouts", "met", "op", "parameters", "planned")
+    __slots__ = (
+        "executables",
+        "extra",
+        "fused",
+        "graphs",
+        "has_run",
+        "layouts",
+        "met",
+        "op",
+        "parameters",
+        "planned",
+        "rented",
+    )
 
     def __init__(self, op: Op, graphs: tuple[Graph, ...], layouts: tuple[Layout, ...], parameters: Any = ()) -> None:
         self.op = op
@@ -174,6 +195,7 @@ class BoundOp:
         self.parameters = parameters
         self.has_run = False
         self.met = 0
+        self.rented = RENTED
         self.extra = FIRST
         self.planned: tuple[Any, int, Plan] | None = None
         self.executables: dict[Any, Executable] | None = None
@@ -239,7 +261,7 @@ class BoundOp:
         return plan if key == keyed(variant) and version == config.version else None
 
     def run_first(self, variant: Hashable, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
-        """Run it if it has not run, and others of its kind have; None where there is more to do than arithmetic.
+        """Run it if it has seldom run, and others of its kind have; None where there is more to do than arithmetic.
 
         Parameters
         ----------
@@ -249,7 +271,7 @@ class BoundOp:
             Address of the only result, if it is not to be new.
         """
         again = self.op.plan_again
-        if self.has_run or (again is None and self.planned is None) or self.has_scalar_parts():
+        if not self.rented or (again is None and self.planned is None) or self.has_scalar_parts():
             return None
         layouts = self.layouts
         plan: Any = self._planned_for(variant) if again is None else self.plan_again(variant)
@@ -261,12 +283,17 @@ class BoundOp:
             buffer = run(plan, layouts[0].nbytes, leaves, ptr)
             made = None if buffer is None else [buffer] if ptr is None else []
             self.extra = AGAIN
+            self.rented -= 1
         else:
+            self.rented = 0
             sizes = (layouts[0].nbytes,) if len(layouts) == 1 else [layout.nbytes for layout in layouts]
             made = run_once(plan, sizes, leaves, ptr)
             if made is None and again is None:
                 self.planned = keyed(variant), config.version, plan  # for what is compiled of it
-        self.has_run = made is not None
+        if made is None:
+            self.rented = 0
+        else:
+            self.has_run = True
         return made
 
     def plan_again(self, variant: Hashable) -> Plan | Again | Joined | None:

@@ -183,7 +183,8 @@ def _compute(storage: Storage) -> Value:
         if wanted:
             return joint.run_with_interior(storage, value, wanted)
         program = graph.program
-        buffer = chains.run_first(graph, leaves) if program is None else None
+        is_rented = program is None or program.later is not None
+        buffer = chains.run_first(graph, leaves, program=program) if is_rented else None
         if buffer is None:
             if program is None or program.version != config.version:
                 program = chains.find(graph)
@@ -247,7 +248,10 @@ def _evaluate(value: Value) -> tuple[Graph, Buffer]:
     graph, leaves, _ = value
     if not graph.nodes:
         graph = chains.copying(graph.layout, graph.dtype)
-    if graph.program is None and (buffer := chains.run_first(graph, leaves)) is not None:
+    program = graph.program
+    is_rented = program is None or program.later is not None
+    buffer = chains.run_first(graph, leaves, program=program) if is_rented else None
+    if buffer is not None:
         return leaf(graph.layout), buffer
     program = chains.find(graph)
     return program.leaf, program.run(leaves)

@@ -151,7 +151,7 @@ def _runs_first(
     bound: BoundOp, buffer: Buffer, ptr: int, leaves: tuple[Any, ...], target: Value, layout: Layout
 ) -> bool:
     """Run an operation whose like have run, for the first time, to an address; False where that has to be prepared."""
-    if bound.has_run or bound.op.plan_again is None or bound.executables is not None:
+    if not bound.rented or bound.op.plan_again is None or bound.executables is not None:
         return False
     flush_readers(target, written=layout)
     num_launches = stats.launches
@@ -243,7 +243,7 @@ def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Lay
     is_own = layout.is_injective and not graph.structure.wants_pointer
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
-            same = is_own and entry.ptr == start and where.same(layout.form)
+            same = is_own and entry.ptr == start and layout.has_form(where)
             if not same and is_mirrored(entry.ptr, where, start, layout):
                 return False
             if not (same or _miss(entry.ptr, where, start, layout)) and not (

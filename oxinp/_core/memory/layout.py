@@ -255,6 +255,15 @@ class Layout:
             self._form = form
         return form
 
+    def has_form(self, other: Layout) -> bool:
+        """Whether another layout is the same as the `form` of this one, which is not made for that."""
+        return (
+            other.offset == self.alignment % 256
+            and other.shape == self.shape
+            and other.strides == self.strides
+            and other.dtype == self.dtype
+        )
+
     @property
     def element_strides(self) -> tuple[int, ...]:
         """Strides counted in elements, of an aligned layout."""

@@ -81,6 +81,7 @@ class Product(BoundOp):
         self.layouts = (layout,)
         self.parameters = ()
         self.has_run = False
+        self.rented = 1  # to find out how it runs takes about as long as to prepare it
         self.extra = FIRST
         self.planned = self.executables = self.fused = None
         self.left, self.right = left, right
@@ -120,7 +121,7 @@ class Product(BoundOp):
             except MemoryError:  # the spare way takes less
                 buffer = None
             if buffer is not None:
-                self.has_run, self.extra, self.planned = True, 2 * AGAIN, None
+                self.has_run, self.rented, self.extra, self.planned = True, 0, 2 * AGAIN, None
                 return [buffer]
         return super().run(leaves)
 
@@ -131,7 +132,7 @@ class Product(BoundOp):
             resized = resized or self._find_resized()
             buffer = None if resized is None else run_resized(resized, self.layouts[0].nbytes, leaves)
             if buffer is not None:
-                self.has_run, self.extra = True, 2 * AGAIN
+                self.has_run, self.rented, self.extra = True, 0, 2 * AGAIN
                 return [buffer]
         return super().run_first(variant, leaves, ptr)
 

@@ -16,7 +16,7 @@ from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.executor import run_again, run_joined
 from oxinp._core.lazy.expr import leaf, new_table, remember
 from oxinp._core.lazy.handle import device_value
-from oxinp._core.lazy.op import BoundOp
+from oxinp._core.lazy.op import RENTED, BoundOp
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
@@ -77,6 +77,7 @@ class _Summed(BoundOp):
         self.layouts = (layout,)
         self.has_run = False
         self.met = 0
+        self.rented = RENTED
         self.extra = FIRST
         self.planned = self.executables = self.fused = None
         self.left, self.right, self.cost = left, right, cost
@@ -127,7 +128,7 @@ class _Summed(BoundOp):
 
     def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """See `BoundOp.run`."""
-        if not self.has_run and self.executables is None:
+        if self.rented and self.executables is None:
             again: Any = self.plan_again(None)
             buffer = None
             if type(again) is tuple:
@@ -136,6 +137,7 @@ class _Summed(BoundOp):
                 buffer = run_joined(again, self.layouts[0].nbytes, leaves)
             if buffer is not None:
                 self.has_run, self.extra = True, AGAIN
+                self.rented -= 1
                 return [buffer]
         return super().run(leaves)
 
@@ -247,6 +249,7 @@ class InnerProduct(_Summed):
         self.layouts = (Layout.of(left.dtype, ()),)
         self.has_run = False
         self.met = 0
+        self.rented = RENTED
         self.extra = FIRST
         self.planned = self.executables = self.fused = self._summed = None
         self.left, self.right, self.cost = left, right, left.nbytes

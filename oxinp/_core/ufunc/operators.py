@@ -37,10 +37,14 @@ from oxinp._core.ufunc.operator_texts import reach_of, takes_constants, texts_of
 from oxinp._core.ufunc.table import UfuncRow
 
 _NumpyArray = np.ndarray
-_Float64 = np.float64
 _UNKNOWN = Record(None)  # of what the general way has to find out about
-_FLOAT64 = np.dtype(np.float64)
-_WEAK = {kind: scalar(kind) for kind in (int, float)}
+_WEAK = {kind: scalar(kind) for kind in (int, float, complex)}
+_OWN: dict[type, tuple[np.dtype[Any], type]] = {
+    kind: (np.dtype(kind), complex if issubclass(kind, np.complexfloating) else float)
+    for kind in (np.float64, np.float32, np.complex128, np.complex64)
+}
+"""NumPy's numbers -> the dtype of the arrays beside which Python's mean the same, and the type of these."""
+_NUMBERS = frozenset({float, complex, *_OWN})  # beside integers, of which not all are plain
 _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
 
@@ -117,6 +121,12 @@ def _is_small(
 ) -> bool:
     """Whether no operand and no result is so large that it belongs on the device; for `times`, see `Balance.takes`."""
     return is_recorded_on_host(_bound(x, y, itemsizes) * weight, weight, times)
+
+
+def _met_number(a: Any, b: Any) -> Any:
+    """Return a number as `with_number` records it of an array of the device: what is found out now serves it, too."""
+    own = _OWN.get(type(b))
+    return b if own is None or a.dtype is not own[0] or (a._held or a._storage).host is not None else b.item()
 
 
 def on_common_ways(
@@ -202,10 +212,12 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     def with_number(a: Any, b: Any, place: int) -> Any:
         """Record an array of the device and a number, which stands at a place; None for the general way."""
         storage, kind = a._held or a._storage, type(b)
-        if kind is _Float64:
-            if a.dtype is not _FLOAT64:
+        own = _OWN.get(kind)
+        if own is not None:
+            dtype, kind = own
+            if a.dtype is not dtype:
                 return None
-            b, kind = b.item(), float  # which mean the same then, and Python's is what has been met
+            b = b.item()  # which means the same then, and is what has been met
         value = storage.value
         if storage.host is not None or value is None or current() is not quiet.state:
             return None
@@ -232,10 +244,11 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
                 value = paired(operation, a, b)
                 if value is not None and value[0].layout.nbytes >= balance.limit:
                     return wrap_pending(value)
-        elif kind is float or kind is _Float64 or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+        elif kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             result = with_number(a, b, 1)
             if result is not None:
                 return result
+            b = _met_number(a, b)
         else:
             other = other_side(b)
             if other is NotImplemented:
@@ -245,10 +258,11 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
 
     def general_reflected(a: Any, b: Any) -> Any:
         kind = type(b)
-        if kind is float or kind is _Float64 or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+        if kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             result = with_number(a, b, 0)
             if result is not None:
                 return result
+            b = _met_number(a, b)
         other = other_side(b)
         return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 

@@ -11,6 +11,7 @@ import oxinp
 from oxinp._api import linear_algebra
 from oxinp._core.lazy import chains, combining, executor, expr, record
 from oxinp._core.lazy.expr import Graph
+from oxinp._core.lazy.op import RENTED
 from oxinp._core.memory import layout as memory_layout
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS, Recent
@@ -164,6 +165,11 @@ def update_by_outer_product(np, x, y, k):
     return z
 
 
+def outer_of_scaled_product(np, x, y, k):
+    matrix = x[: 5 * LENGTH].reshape(LENGTH, 5)
+    return np.outer(2 * (matrix[:k] @ y[:5]), y[3:14])
+
+
 def mirrored(np, x, y, k):
     z = x[:3500].reshape(50, 70).copy()
     i = k % 40
@@ -193,6 +199,7 @@ ALONG_AXES = [
     matrix_by_column,
     outer,
     update_by_outer_product,
+    outer_of_scaled_product,
     chosen,
 ]
 IN_CHUNKS = [vector_by_matrix_in_chunks, matrix_by_vector_in_chunks]
@@ -353,7 +360,7 @@ def test_what_is_met_again_is_kept(data):
     (x, y), _ = data
     oxinp.evaluate(x[:50] * y[:50])
     graphs = []
-    for _ in range(MEETINGS + 3):
+    for _ in range(MEETINGS + RENTED + 2):
         z = x[:77] * y[:77]
         graphs.append(z._storage.value[0])
         oxinp.evaluate(z)
@@ -361,6 +368,41 @@ def test_what_is_met_again_is_kept(data):
     assert all(graph is first for graph in others)
     assert all(graph is not first and graph.program is chains.ONCE for graph in graphs[:MEETINGS])
     assert isinstance(first.program, executor.Executable)
+
+
+def rows_and_sums(np, x, y, k):
+    matrix = x[: 5 * LENGTH].reshape(LENGTH, 5)
+    return x[:k] * y[:k] - y[k], matrix[:k].sum(axis=0), matrix[:k] * y[:5]
+
+
+def vector_by_matrix_into(np, x, y, k):
+    z = x.copy()
+    z[:k] = y[:50] @ x[:3500].reshape(50, 70)[:, :k]
+    z[2 * k : 4 * k : 2] = x[:k]
+    return z
+
+
+@pytest.mark.parametrize("body", [rows_and_sums, vector_by_matrix_into], ids=lambda body: body.__name__)
+def test_what_comes_again_a_few_times_is_not_prepared(body, data, monkeypatch):
+    """A loop over ever new sizes that runs a few times would be prepared for all of them."""
+    ours, given = data
+    sizes = range(34, 66)
+    for k in sizes:  # every alignment
+        oxinp.evaluate(*make_list(body(oxinp, *ours, k)))
+    made = []
+    make = executor.Executable.__init__
+    monkeypatch.setattr(executor.Executable, "__init__", lambda self, *args: made.append(self) or make(self, *args))
+    for _ in range(RENTED - 1):
+        for k in sizes:
+            oxinp.evaluate(*make_list(body(oxinp, *ours, k)))
+    assert len(made) < len(sizes) // 4
+    for _ in range(MEETINGS + RENTED):
+        assert_same(body(oxinp, *ours, 40), body(numpy, *given, 40))
+    assert made
+
+
+def make_list(computed):
+    return list(computed) if isinstance(computed, tuple) else [computed]
 
 
 def test_a_table_has_met_what_it_was_asked_of():
@@ -417,6 +459,27 @@ def test_shapes_broadcast_as_numpys():
         except ValueError:
             wanted = ()
         assert combining._common(one, other) == wanted, (one, other)
+
+
+def test_a_layout_knows_its_form():
+    dtype = numpy.dtype(float)
+    layouts = [Layout.at(dtype, shape, strides, offset) for offset in (0, 8, 96, 256, 264) for shape, strides in FORMS]
+    for one, other in itertools.product(layouts, repeat=2):
+        assert one.has_form(other) == other.same(one.form), (one, other)
+
+
+FORMS = [((), ()), ((5,), (8,)), ((5,), (16,)), ((5, 2), (16, 8)), ((5, 2), (8, 40))]
+
+
+@pytest.mark.usefixtures("on_device")
+def test_rows_of_new_sizes_that_are_written_to_columns_make_one_form_each():
+    x = oxinp.asarray(numpy.ones((1100, 1100)))
+    for i in range(20):
+        x[i:, i] = x[i, i:]
+    before = len(memory_layout._INTERNED)
+    for i in range(20, 40):
+        x[i:, i] = x[i, i:]
+    assert len(memory_layout._INTERNED) <= before + 20
 
 
 def test_a_leaf_is_one_graph():
