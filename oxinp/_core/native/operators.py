@@ -287,7 +287,7 @@ def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     function.begin()
     code.label("start")
     code.set("rcx", NONE)
-    code.compare("rdx", "rcx")
+    code.compare_with("rsp", 0, "rcx")
     code.jump("with a modulus", "ne")
     function.unless_type("rbx", kind, "general")
     code.set("rcx", id(2))

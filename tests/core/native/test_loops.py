@@ -10,6 +10,7 @@ import pytest
 
 import oxinp
 from oxinp import config
+from oxinp._core.lazy.balance import SAMPLED, balance
 from oxinp._core.native import loops, objects, reductions
 from oxinp._core.ufunc.table import UFUNCS
 from tests.comparator import assert_same
@@ -247,3 +248,54 @@ def test_both_ways_are_one(is_native):
     with config.override(machine_code=is_native):
         a = oxinp.array(x)
         assert_same((a * 2.0 + a) / (1.0 + a) - np.sqrt(a), (x * 2.0 + x) / (1.0 + x) - np.sqrt(x))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "a + b",
+        "a * 2.0",
+        "1.0 - a",
+        "a / b",
+        "-a",
+        "abs(a)",
+        "a**2",
+        "a > b",
+        "a == 2.0",
+        "a += b",
+        "a *= 0.5",
+        "a[1:] += b[1:]",
+        "a**0.5",
+    ],
+)
+def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement):
+    x, y = np.linspace(1.0, 2.0, 20_000), np.linspace(3.0, 4.0, 20_000)
+    with config.override(offload_threshold=65536, adaptive_placement=True):
+        balance.begin(65536, is_adaptive=True)
+        try:
+            ours, numpys = {"a": oxinp.array(x), "b": oxinp.array(y)}, {"a": x.copy(), "b": y}
+            np.asarray(ours["a"]), np.asarray(ours["b"])
+            balance._settle(3)
+            mode = "exec" if "= " in statement and "==" not in statement else "eval"
+            code = compile(statement, "<program>", mode)
+            for _ in range(3 * SAMPLED):
+                found, expected = eval(code, ours), eval(code, numpys)  # noqa: S307 - what this test is about
+            if mode == "eval":
+                assert_same(found, expected)
+            assert_same(ours["a"], numpys["a"])
+        finally:
+            balance.begin(65536, is_adaptive=True)
+
+
+def test_one_operation_in_so_many_is_weighed():
+    with config.override(offload_threshold=65536, adaptive_placement=True):
+        balance.begin(65536, is_adaptive=True)
+        try:
+            a = oxinp.asarray(np.linspace(1.0, 2.0, 20_000))
+            balance._settle(3)
+            before = balance._weights[:]
+            for _ in range(4 * SAMPLED):
+                a + a
+            assert balance._weights != before
+        finally:
+            balance.begin(65536, is_adaptive=True)
