@@ -278,6 +278,16 @@ def _change(kind: type, is_wanted: bool) -> None:
         uninstall(kind)
 
 
+def _leave(kind: type) -> None:
+    """Give arrays their slots of before again, as the process ends: what the code refers to is gone soon.
+
+    No lock is waited for, which another thread may hold for ever.
+    """
+    if _made.cache_info().currsize:
+        for native in _made(kind):
+            native.exchange(is_native=False)
+
+
 def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
     """Let arrays have slots in machine code, and functions be called so, while the setting `machine_code` says so.
 
@@ -289,7 +299,7 @@ def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
         Functions of NumPy's -> ours.
     """
     _functions.update(functions)
-    atexit.register(uninstall, kind)  # before what the code refers to is gone
+    atexit.register(_leave, kind)
     before_change.setdefault("offload_threshold", []).append(_update)
     before_change.setdefault("machine_code", []).append(partial(_change, kind))
     _change(kind, config.machine_code)
