@@ -20,6 +20,7 @@ from oxinp._core.errors import hearing
 from oxinp._core.native import objects
 from oxinp._core.native.call import ARGUMENTS, FLAGS, GIVEN, KEYWORDS, REALS, Call
 from oxinp._core.native.function import SEEN
+from oxinp._core.native.loops import ALIGNED, CONTIGUOUS, WRITEABLE
 from oxinp._core.native.numbers import NUMBERS
 from oxinp._core.native.objects import ARRAY_BASE, ARRAY_DTYPE, ARRAY_FLAGS, LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
 
@@ -39,7 +40,7 @@ _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 _RETURNED = (*NUMBERS, bool, int, float, list)
 """Types of results that are no arrays."""
 _KINDS = (*REALS, np.complex128, np.complex64)
-_IS_PLAIN, _IS_OWNER = 0x1 | 0x100 | 0x400, 0x4  # flags: contiguous, aligned, to be written to; with its own memory
+_IS_PLAIN, _IS_OWNER = CONTIGUOUS | ALIGNED | WRITEABLE, 0x4  # flags; the second is of what has its own memory
 
 
 class _Anew(Call):

@@ -20,7 +20,7 @@ from oxinp._core.native.objects import INT_DIGIT, INT_TAG, POSITIVE, TYPE
 _MOST_SAMPLED = 4 * 65536 // 8
 """Elements of 8 bytes from which on each operation is weighed that may be the host's."""
 _WEIGHERS: dict[int, Any] = {}  # what weighs, by what an element costs
-_LoopCall = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
+_CallLoop = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
 _COMPARED = (ctypes.c_uint64 * 6)(
     *map(
         loops.address_of,
@@ -52,7 +52,7 @@ def _load_other(function: Function, kind: type, target: str, most: int | None) -
 def compute(
     function: Function,
     numpys: int,
-    call_loop: _LoopCall,
+    call_loop: _CallLoop,
     *operands: str,
     is_kept: bool | None = None,
     is_few: bool = True,
@@ -165,7 +165,7 @@ def _count_learned(function: Function, reach: int) -> None:
 
 
 def _compute_middling(
-    function: Function, kind: type, numpys: int, call_loop: _LoopCall, reach: int, *, is_kept: bool = True
+    function: Function, kind: type, numpys: int, call_loop: _CallLoop, reach: int, *, is_kept: bool = True
 ) -> None:
     """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number."""
     code = function.code
@@ -202,7 +202,7 @@ def _require_real(function: Function, number: str) -> None:
     function.code.jump("general", "e")
 
 
-def _loop_call(function: Function, ufunc: np.ufunc, *operands: str) -> _LoopCall:
+def _loop_call(function: Function, ufunc: np.ufunc, *operands: str) -> _CallLoop:
     """Return what calls a ufunc's loop over operands in registers."""
     load_rows = partial(function.code.set, "r15", loops.address_of(loops.rows(ufunc)))
     return partial(elementwise.compute, function, load_rows, operands)
