@@ -9,7 +9,8 @@ from tests.fuzz.program import Reduction
 from tests.fuzz.scope import Scope
 
 ELEMENT_CONVERSIONS = (
-    "float({e})", "int({e})", "bool({e})", "complex({e})", "repr({e})", "str({e})", "hash({e}) == hash({e}.item())",
+    "float({e})", "int({e})", "bool({e})", "complex({e})", "repr({e})", "str({e})",
+    "{e} != {e} or hash({e}) == hash({e}.item())",  # a NaN's is of where the object lies
     "{e}.item()", "{e}.dtype", "{e}.shape", "f'{{{e}}}'", "f'{{float({e}):.3f}}'", "round(float({e}), 2)", "{e} == 3",
     "{e} + 1", "1.5 * {e}", "{e} / {e}", "isinstance({e}, np.floating)", "isinstance({e}, np.integer)",
     "max({e}, {e})", "operator.index({e})", "[10, 20, 30][{e}]", "'%s' % {e}", "-{e}", "{e} < 2", "not {e}",
