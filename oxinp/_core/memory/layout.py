@@ -125,38 +125,6 @@ class Layout:
         offset = self.offset + address_of(seen) - address
         return Layout.at(seen.dtype, seen.shape, seen.strides, offset)
 
-    def along(self, parts: tuple[Any, ...]) -> tuple[Layout, bool] | None:
-        """Return the layout that integers and slices select, one for each of the first axes, and whether all are met.
-
-        It is what `select` returns, sooner; None where parts are anything else, or out of bounds.
-        """
-        shape: tuple[int, ...] = ()
-        strides: tuple[int, ...] = ()
-        offset = self.offset
-        for part, n, step in zip(parts, self.shape, self.strides):  # noqa: B905 - of as many axes as there are parts
-            if type(part) is slice:
-                try:
-                    start, stop, stride = part.indices(n)
-                except (TypeError, ValueError):
-                    return None
-                length = stop - start if stride == 1 else len(range(start, stop, stride))
-                if length <= 0:
-                    length, start, stride = 0, 0, 1  # as NumPy has it
-                shape += (length,)
-                strides += (step * stride,)
-                offset += start * step
-            elif type(part) is int and -n <= part < n:
-                offset += (part if part >= 0 else part + n) * step
-            else:
-                return None
-        count = len(parts)
-        if count < self.ndim:
-            shape += self.shape[count:]
-            strides += self.strides[count:]
-        elif not shape:
-            return make_layout(self.dtype, (), (), offset), True
-        return make_layout(self.dtype, shape, strides, offset), False
-
     def keep_part(self, key: Any, part: tuple[Layout, bool]) -> None:
         """Remember in `parts` what a key selects; of many the older half is forgotten."""
         known = self.parts

@@ -1,4 +1,4 @@
-"""What the commonest keys select of a layout: an integer or a slice, or two of them of a matrix, by arithmetic."""
+"""What the commonest keys select of a layout, by arithmetic: integers and slices of one axis or several, newaxis."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import Any
 
 from oxinp._core.memory.layout import Layout, line_layout, make_layout
 
-_ROWS, _ROW, _BLOCK = object(), object(), object()
-"""What numbers follow where `Layout.parts` keep what they select: of rows, of a row of a matrix, of rows and columns.
+_ROWS, _ROW, _BLOCK, _BOX = object(), object(), object(), object()
+"""What numbers follow where `Layout.parts` keep what they select: of rows, of a row of a matrix, of rows and columns,
+of axes.
 
 Numbers alone are keys that users give, of more integers than there are axes, too.
 """
@@ -41,7 +42,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
             part = make_layout(layout.dtype, (length, *shape[1:]), strides, offset)
         located = part, False
     elif type(key) is tuple:
-        return _part_of_matrix(layout, key) if len(key) == 2 == len(shape) else None
+        return (_part_of_matrix(layout, key) if len(key) == 2 == len(shape) else None) or _part_of_axes(layout, key)
     elif type(key) is int and shape:
         n = shape[0]
         if not -n <= key < n:
@@ -104,6 +105,48 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
     else:
         return None
     layout.keep_part(place, located)
+    return located
+
+
+def _part_of_axes(layout: Layout, key: tuple[Any, ...]) -> tuple[Layout, bool] | None:
+    """Return what `part_of` does of integers, slices and newaxis, for the first axes."""
+    lengths, steps, offset = layout.shape, layout.strides, layout.offset
+    shape: list[int] = []
+    strides: list[int] = []
+    axis, ndim = 0, len(lengths)
+    for part in key:
+        if part is None:
+            shape.append(1)
+            strides.append(0)
+            continue
+        if axis == ndim:
+            return None
+        n, step = lengths[axis], steps[axis]
+        axis += 1
+        if type(part) is slice:
+            try:
+                start, stop, stride = part.indices(n)
+            except (TypeError, ValueError):
+                return None
+            length = stop - start if stride == 1 else len(range(start, stop, stride))
+            if length <= 0:
+                length, start, stride = 0, 0, 1  # as NumPy has it
+            shape.append(length)
+            strides.append(step * stride)
+            offset += start * step
+        elif type(part) is int and -n <= part < n:
+            offset += (part if part >= 0 else part + n) * step
+        else:
+            return None
+    place = _BOX, axis, offset, *shape, *strides
+    known = layout.parts
+    if known is not None and (located := known.get(place)) is not None:
+        return located
+    if axis < ndim:
+        shape += lengths[axis:]
+        strides += steps[axis:]
+    part = make_layout(layout.dtype, tuple(shape), tuple(strides), offset)
+    layout.keep_part(place, located := (part, not shape))
     return located
 
 

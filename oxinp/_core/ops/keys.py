@@ -16,7 +16,6 @@ BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
 
 MAX_KEY = 32  # longer ones may have more than NumPy's dimensions
 _ONE = np.ones((), np.bool_)
-BOUNDS = frozenset({int, NoneType})
 _PLAIN = frozenset({int, NoneType, EllipsisType, object})
 SLICE = object()  # what bounds follow in a plain key
 
@@ -69,32 +68,8 @@ def flattened(key: Any) -> Any:
 
     Numbers that are equal may be of other types, which mean other things or nothing: so all are looked at.
     """
-    if type(key) is tuple:
-        if len(key) == 2:
-            first, second = key  # the most common keys, spelled out
-            if type(first) is slice:
-                a, b, c = first.start, first.stop, first.step
-                if not (type(a) in BOUNDS and type(b) in BOUNDS and type(c) in BOUNDS):
-                    return None
-                if type(second) is int:
-                    return SLICE, a, b, c, second
-                if type(second) is slice:
-                    d, e, f = second.start, second.stop, second.step
-                    if type(d) in BOUNDS and type(e) in BOUNDS and type(f) in BOUNDS:
-                        return SLICE, a, b, c, SLICE, d, e, f
-                    return None
-            elif type(first) is int and type(second) is slice:
-                d, e, f = second.start, second.stop, second.step
-                return (
-                    (first, SLICE, d, e, f) if type(d) in BOUNDS and type(e) in BOUNDS and type(f) in BOUNDS else None
-                )
-    elif type(key) is slice:
-        a, b, c = key.start, key.stop, key.step
-        return (SLICE, a, b, c) if type(a) in BOUNDS and type(b) in BOUNDS and type(c) in BOUNDS else None
-    else:
-        key = (key,)
     plain: list[Any] = []
-    for part in key:
+    for part in key if type(key) is tuple else (key,):
         if type(part) is slice:
             plain += (SLICE, part.start, part.stop, part.step)
         else:
@@ -122,15 +97,11 @@ def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
 
 def _find_part(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
     """Return what `locate` does of a key that the layout does not know, by its `flattened` form; it keeps that."""
-    located: tuple[Layout, bool] | None = None
-    if plain is not None and type(key) is tuple and 0 < len(key) <= layout.ndim:
-        located = layout.along(key)
-    if located is None:
-        parts = as_view_key(key)
-        if len(parts) > MAX_KEY:
-            np.broadcast_to(_ONE, layout.shape)[parts]  # NumPy's own error
-        selected = layout.select(parts) or layout.view(lambda seen: seen[parts])
-        located = selected, selects_element(key, parts, selected.ndim)
+    parts = as_view_key(key)
+    if len(parts) > MAX_KEY:
+        np.broadcast_to(_ONE, layout.shape)[parts]  # NumPy's own error
+    selected = layout.select(parts) or layout.view(lambda seen: seen[parts])
+    located = selected, selects_element(key, parts, selected.ndim)
     if plain is not None:
         layout.keep_part(plain, located)
     return located
