@@ -28,7 +28,8 @@ from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
-    from oxinp._core.lazy.expr import Graph, Structure
+    from oxinp._core.lazy.expr import Structure
+    from oxinp._core.memory.layout import Layout
 
 RECORD = 3.0
 """Microseconds to record an elementwise operation, most of which are launched together with others."""
@@ -145,9 +146,8 @@ class Balance:
         moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
         self._shares = [microseconds / SWITCH for microseconds in moving]  # of `_switch`, by size
 
-    def computed_chain(self, graph: Graph, leaves: tuple[Any, ...], *, is_first: bool) -> None:
+    def computed_chain(self, structure: Structure, layout: Layout, leaves: tuple[Any, ...], *, is_first: bool) -> None:
         """Note a kernel of elementwise operations, sampled or the first of its kind."""
-        layout, structure = graph.layout, graph.structure
         calls = len(structure.nodes) or 1
         gain = calls * (CALL - RECORD) + host_nbytes(structure) * layout.size / HOST_RATE - LAUNCH
         self._launched(layout.nbytes, leaves, gain, extra=AGAIN if is_first else 0.0)

@@ -124,7 +124,9 @@ ELEMENTWISE_CALL = Op(
     "chain",
     lambda bound: _planned(bound.graphs[0], ((bound.graphs[0].result, bound.layouts[0]),)),
     infer=lambda layouts, _: layouts,
-    plan_again=lambda bound, _: _launch_of(bound.graphs[0], bound.layouts[0], is_new=not bound.has_run),
+    plan_again=lambda bound, _: launch_of(
+        bound.graphs[0].structure, bound.layouts[0], bound.graphs[0].leaves, is_new=not bound.has_run
+    ),
     takes_chains=True,
     takes_views=True,
     rows=lambda _: RowWalk(),
@@ -186,7 +188,7 @@ def run_first(
         The new Buffer; True where there is a target.
     """
     layout = graph.layout if target is None else target
-    launch = _launch_of(graph, layout, is_new=program is None)
+    launch = launch_of(graph.structure, layout, graph.leaves, is_new=program is None)
     if launch is None:
         return None
     if target is None:
@@ -220,31 +222,31 @@ def run_first_with(
     return made
 
 
-def _launch_of(graph: Graph, layout: Layout, *, is_new: bool = True) -> Again | None:
-    """The launch of a graph into a layout, if its structure has run on operands that lie alike.
+def launch_of(structure: Structure, layout: Layout, leaves: tuple[Any, ...], *, is_new: bool = True) -> Again | None:
+    """The launch of a structure on leaves into a layout, if it has run on operands that lie alike.
 
     To look for it among what is known of more dimensions takes about as long as to prepare it: that is done once.
     """
-    structure = graph.structure
     planner = structure.planner
     if planner is None or layout.dtype is not structure.dtype:
-        planner = structure.plans.get(((graph.result, layout.dtype),))
+        planner = structure.plans.get(((structure.result, layout.dtype),))
         if planner is None:
             return None
         if layout.dtype is structure.dtype:
             structure.planner = planner
-    line = line_of((layout, *graph.leaves))
+    line = line_of((layout, *leaves))
     launch: Again | None
     if line is not None:
         launch = planner.plan_again(*line)
         return launch or planner.line_known(*line, device().capability)
-    layouts = [layout, *[entry for entry in graph.leaves if type(entry) is Layout]]
-    if len(graph.shape) == 2 and (matrix := matrix_of(layouts)) is not None:
-        launch = planner.matrix_again(graph.shape, *matrix, device().capability)
+    shape = layout.shape
+    layouts = [layout, *[entry for entry in leaves if type(entry) is Layout]]
+    if len(shape) == 2 and (matrix := matrix_of(layouts)) is not None:
+        launch = planner.matrix_again(shape, *matrix, device().capability)
         if launch is None and is_new:
-            launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
+            launch = planner.plan_known(shape, _operands(structure, layouts), device().capability)
     elif is_new and all([each.is_aligned for each in layouts]):  # noqa: C419 - what goes through them one by one takes longer
-        launch = planner.plan_known(graph.shape, _operands(graph.structure, layouts), device().capability)
+        launch = planner.plan_known(shape, _operands(structure, layouts), device().capability)
     else:
         launch = None
     return launch
@@ -255,7 +257,7 @@ def prepare(graph: Graph, target: Layout) -> None:
     form = target.form
     program = None if graph.programs is None else graph.programs.get(form)
     if program is None or program.later is not None:
-        launch = _launch_of(graph, form)
+        launch = launch_of(graph.structure, form, graph.leaves)
         if launch is not None and anywhere(launch[0]) is not None:
             return
     if program is None or program.version != config.version:
@@ -389,6 +391,14 @@ def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:
         structure = _copy_structure(layout.dtype, layout.dtype.num, dtype, dtype.num)
         graph = source.programs["copy", dtype] = graph_of(structure, Layout.of(dtype, layout.shape), (layout,))
         graph.is_copy = dtype == layout.dtype
+    return graph
+
+
+def copy_of(layout: Layout, result: Layout) -> Graph:
+    """Return a graph of its own that copies what lies in a layout to a result of the same dtype and shape."""
+    dtype = layout.dtype
+    graph = graph_of(_copy_structure(dtype, dtype.num, dtype, dtype.num), result, (layout,))
+    graph.is_copy = True
     return graph
 
 

@@ -288,7 +288,7 @@ def _leaves_of(
     """
     shape = graphs[0].shape
     for g in graphs[1:]:
-        if g.shape != shape and g.shape and not (shape := _common(shape, g.shape) if shape else g.shape):
+        if g.shape != shape and g.shape and not (shape := common_shape(shape, g.shape) if shape else g.shape):
             return None
     widest = 0
     is_dense = True
@@ -314,7 +314,7 @@ def _leaves_of(
     return shape, leaves, widest, is_dense
 
 
-def _common(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
+def common_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:
     """Return what two shapes broadcast to; () where they do not, which `combine` says in NumPy's words."""
     if shape[-len(other) :] == other:  # as rows do
         return shape

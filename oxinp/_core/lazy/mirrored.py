@@ -20,7 +20,7 @@ from oxinp._core.lazy.chains import ELEMENTWISE, describe, input_types, instruct
 from oxinp._core.lazy.combining import join_of
 from oxinp._core.lazy.executor import anywhere, load
 from oxinp._core.lazy.explain import REPORTS, note
-from oxinp._core.lazy.expr import MAX_LEAVES, MAX_NODES, Structure, add_nodes, graph_of, structure_of
+from oxinp._core.lazy.expr import MAX_LEAVES, MAX_NODES, Structure, add_nodes, structure_of
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.writing import are_apart, flush_readers, is_mirrored, note_written
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -224,9 +224,10 @@ def _update(
     if storage.value is not whole or pending.value is not chain:  # memory for this may have taken either
         return False
     _, grid, constants = again
+    assert pairs.update is not None
     launch(grid, start, end, computed.ptr, computed.ptr + last * each, *inputs, *constants)
     if layout.nbytes < balance.reach and is_sampled():
-        balance.computed_chain(graph_of(pairs.update, layout, ()), (whole[1][0], *leaves), is_first=False)
+        balance.computed_chain(pairs.update, layout, (whole[1][0], *leaves), is_first=False)
     else:
         balance.ran(layout.nbytes, (whole[1][0], *leaves))
     if REPORTS:

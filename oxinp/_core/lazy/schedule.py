@@ -45,7 +45,6 @@ PENDING: list[ref[Storage]] = []
 _SHORTENING: Any = free_in_children(RLock())  # held while entries are replaced, which threads of two devices may do
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
-MAX_UNSORTED = 8  # entries that are looked at as they are, gone and twice as some may be
 MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
@@ -201,7 +200,7 @@ def _compute(storage: Storage) -> Value:
     layout = graph.layout
     is_first = program is None
     if layout.nbytes < balance.reach and (is_first or is_sampled()):
-        balance.computed_chain(graph, leaves, is_first=is_first)
+        balance.computed_chain(graph.structure, layout, leaves, is_first=is_first)
     else:  # so that what is fetched is known to come from this
         balance.ran(layout.nbytes, leaves)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
@@ -357,6 +356,26 @@ def pending_storages(*, are_taken: bool = False) -> list[Storage]:
         if is_locked():  # else a thread that is may be about to take out as many as it has seen
             _replace(references, () if are_taken else pending.values())
     return list(pending.values())
+
+
+def pending_but(keep: Storage | None) -> Iterable[Storage]:
+    """Return what is pending but for one storage, in an attempt; nearly always nothing is, and that is found sooner."""
+    references, last = PENDING[:], None
+    if len(references) == 1 and references[0]() is keep:
+        return ()
+    for reference in references:
+        other = reference()
+        if other is None:
+            continue
+        if other is keep:
+            last = reference
+        elif (value := other.value) is not None and value[0].nodes:
+            return [other for other in pending_storages() if other is not keep]
+    if last is None and not here.are_several and references == PENDING:  # as in `_compute`
+        PENDING.clear()
+    elif len(references) > 1 and not here.are_several:
+        _replace(references, () if last is None or keep is None else (keep,))
+    return ()
 
 
 def _replace(references: list[ref[Storage]], storages: Iterable[Storage]) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from oxinp._core.lazy.calls import Call
-    from oxinp._core.lazy.expr import Graph
+    from oxinp._core.lazy.expr import Graph, Structure
     from oxinp._core.lazy.op import BoundOp
     from oxinp._core.memory.storage import Storage, Value
 
@@ -80,7 +80,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     graph, leaves, mask = value
     if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
         return
-    direct = not mask & own_mask or is_direct(graph, leaves, buffer, layout)
+    direct = not mask & own_mask or is_direct(graph.structure, graph.leaves, leaves, buffer, layout)
     flush_readers(storage.value, source if direct else None, written=layout)
     if not direct:
         between = graph.layout if graph.nodes else Layout.of(graph.dtype, graph.shape)
@@ -93,14 +93,14 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
             leaves = (copied,)
     is_first = chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
     if layout.nbytes < balance.reach and (is_first or is_sampled()):
-        balance.computed_chain(graph, (buffer, *leaves), is_first=is_first)
+        balance.computed_chain(graph.structure, layout, (buffer, *leaves), is_first=is_first)
     else:
         balance.ran(layout.nbytes, (buffer, *leaves))
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)
-    if direct and source is not None and source is not storage and mask & own_mask and _reads(leaves, buffer):
-        _read_back(source, storage, layout)
+    if direct and source is not None and source is not storage and mask & own_mask:
+        read_back(source, storage, layout, leaves)
 
 
 def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...], depth: int) -> None:
@@ -218,13 +218,21 @@ def note_written(storage: Storage) -> None:
     storage.stale = None
 
 
+def read_back(source: Storage, storage: Storage, layout: Layout, leaves: tuple[Any, ...]) -> None:
+    """Let a storage whose value has been written over leaves of its own read it there: it cannot be computed again."""
+    assert storage.value is not None
+    if _reads(leaves, storage.value[1][0]):
+        _read_back(source, storage, layout)
+
+
 def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
     """Let a storage whose value has been written into another one read it there, instead of computing it again."""
     assert storage.value is not None
+    assert source.value is not None
     written, leaves, mask = read(layout, storage.value)
-    was_chain = source.value is not None and source.value[0].nodes
-    source.value = (chains.copying(written.layout, layout.dtype), leaves, mask)
-    if not was_chain:
+    given = source.value[0]
+    source.value = (chains.copy_of(written.layout, given.layout), leaves, mask)
+    if not given.nodes:
         schedule.PENDING.append(ref(source))
     if mask & SHARED:
         schedule.materialise(source)
@@ -237,13 +245,18 @@ def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
     return False
 
 
-def is_direct(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
-    """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written."""
+def is_direct(
+    structure: Structure, seen: tuple[Any, ...], leaves: tuple[Any, ...], buffer: Buffer, layout: Layout
+) -> bool:
+    """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written.
+
+    `seen` is how the leaves of the structure are read, a Layout each.
+    """
     start = buffer.ptr + layout.offset
-    is_own = layout.is_injective and not graph.structure.wants_pointer
-    for entry, where in zip(leaves, graph.leaves, strict=True):
+    is_own = layout.is_injective and not structure.wants_pointer
+    for entry, where in zip(leaves, seen, strict=True):
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
-            same = is_own and entry.ptr == start and layout.has_form(where)
+            same = is_own and entry.ptr == start and layout.is_like(where)
             if not same and is_mirrored(entry.ptr, where, start, layout):
                 return False
             if not (same or _miss(entry.ptr, where, start, layout)) and not (
@@ -300,10 +313,10 @@ def flush_readers(
     Where only some elements are written, a few chains that read none of these stay pending.
     """
     _, (buffer,), mask = target
-    entries, num_spared = schedule.PENDING, 0
-    for reference in entries[:] if len(entries) <= schedule.MAX_UNSORTED else map(ref, schedule.pending_storages()):
-        storage = reference()
-        if storage is not None and storage is not keep:
+    pending = schedule.pending_but(keep)
+    if pending:
+        num_spared = 0
+        for storage in pending:
             value = storage.value
             if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
                 if written is None or num_spared == MAX_SPARED or _meets(value[0], value[1], buffer, written):

@@ -205,10 +205,16 @@ class Layout:
                     spread = make_layout(self.dtype, shape, (0,) * len(shape), self.offset)
                 known = parts[_SPREAD] = spread, False
             return known[0]
+        return Layout.at(self.dtype, shape, self._strides_over(shape), self.offset)
+
+    def spread(self, shape: tuple[int, ...]) -> Layout:
+        """Return what `broadcast` does, not interned: for shapes that are ever new."""
+        return make_layout(self.dtype, shape, self._strides_over(shape), self.offset)
+
+    def _strides_over(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         lead = len(shape) - self.ndim
         pairs = zip(self.shape, shape[lead:], self.strides, strict=True)
-        strides = (0,) * lead + tuple([0 if n == 1 != m else step for n, m, step in pairs])
-        return Layout.at(self.dtype, shape, strides, self.offset)
+        return (0,) * lead + tuple([0 if n == 1 != m else step for n, m, step in pairs])
 
     @property
     def form(self) -> Layout:
@@ -223,14 +229,9 @@ class Layout:
             self._form = form
         return form
 
-    def has_form(self, other: Layout) -> bool:
-        """Whether another layout is the same as the `form` of this one, which is not made for that."""
-        return (
-            other.offset == self.alignment % 256
-            and other.shape == self.shape
-            and other.strides == self.strides
-            and other.dtype == self.dtype
-        )
+    def is_like(self, other: Layout) -> bool:
+        """Whether another layout is the same, but for where its first element lies."""
+        return other.shape == self.shape and other.strides == self.strides and other.dtype == self.dtype
 
     @property
     def element_strides(self) -> tuple[int, ...]:

@@ -13,6 +13,8 @@ of axes.
 Numbers alone are keys that users give, of more integers than there are axes, too.
 """
 
+MAX_KEY = 32  # longer ones may have more than NumPy's dimensions
+
 
 def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
     """Return the layout that a key selects, and whether NumPy would give a scalar; None where that is to be found out.
@@ -110,6 +112,8 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
 
 def _part_of_axes(layout: Layout, key: tuple[Any, ...]) -> tuple[Layout, bool] | None:
     """Return what `part_of` does of integers, slices and newaxis, for the first axes."""
+    if len(key) > MAX_KEY:
+        return None
     lengths, steps, offset = layout.shape, layout.strides, layout.offset
     shape: list[int] = []
     strides: list[int] = []
@@ -150,4 +154,4 @@ def _part_of_axes(layout: Layout, key: tuple[Any, ...]) -> tuple[Layout, bool] |
     return located
 
 
-__all__ = ["part_of"]
+__all__ = ["MAX_KEY", "part_of"]

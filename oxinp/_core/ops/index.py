@@ -10,7 +10,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.hearing import put
 from oxinp._core.host.fallback import call, is_new, placed_on_host
-from oxinp._core.lazy import explain, placement, schedule, windows
+from oxinp._core.lazy import explain, placement, schedule, straight, windows
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
@@ -183,7 +183,11 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
             fetch_storage(storage)
-        elif given_storage is not None and given_storage.host is None and _is_plain_copy(array, layout, value._layout):
+        elif given_storage is None or given_storage.host is not None:
+            pass
+        elif straight.assign(array, layout, value):
+            return
+        elif _is_plain_copy(array, layout, value._layout):
             held = expression(value)
             source = given_storage if is_waiting(held) else None
             try:

@@ -9,12 +9,11 @@ import numpy as np
 
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.parts import part_of
+from oxinp._core.memory.parts import MAX_KEY, part_of
 
 _INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
 BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
 
-MAX_KEY = 32  # longer ones may have more than NumPy's dimensions
 _ONE = np.ones((), np.bool_)
 _PLAIN = frozenset({int, NoneType, EllipsisType, object})
 SLICE = object()  # what bounds follow in a plain key

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.errors.state import current, quiet
-from oxinp._core.lazy import mirrored, schedule, writing
+from oxinp._core.lazy import mirrored, schedule, straight, writing
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.combining import renew
 from oxinp._core.lazy.expr import Operation, Record, Unsupported, scalar
@@ -289,6 +289,10 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
     ufunc = row.numpy
 
     def general_in_place(a: Any, b: Any) -> Any:
+        if a._view is not None and (a._held or a._storage).host is None and is_writeable(a):
+            b = _met_number(a, b)
+            if straight.update(operation, a, b):
+                return a
         if (
             (a._held or a._storage).host is None
             and (type(b) is types.ndarray or type(type(b)) is types.scalar_type)
@@ -307,7 +311,7 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
             if u[2] & v[2] and v[0].nodes and a._view is not None and not u[0].nodes:
                 # What reads elements that are written is computed before, so that the result goes straight there.
                 buffer = getattr(u[1][0], "buffer", None)
-                if not (buffer is None or writing.is_direct(v[0], v[1], buffer, layout)):
+                if not (buffer is None or writing.is_direct(v[0].structure, v[0].leaves, v[1], buffer, layout)):
                     held = b._held or b._storage
                     schedule.materialise(held)
                     computed = held.value

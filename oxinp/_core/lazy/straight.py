@@ -1,0 +1,162 @@
+"""Statements on parts of arrays that are one launch each: ``a[1:, k] -= b * c`` without recording it first.
+
+What a statement computes depends on structures alone, and its launch on a few integers of layouts. So where its like
+has been recorded and written before, of whatever sizes, nothing is made for its own sizes but the launch. Everything
+else is left to `record` and `stores`, whose results these are, bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from oxinp._core.errors.state import current, quiet
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.calls import CALLS, Pending
+from oxinp._core.lazy.chains import entry_at, launch_of
+from oxinp._core.lazy.combining import common_shape, may_join
+from oxinp._core.lazy.executor import anywhere
+from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.expr import leaf, scalar
+from oxinp._core.lazy.results import is_device_scalar, types
+from oxinp._core.lazy.writing import flush_readers, is_direct, note_written, read_back
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import SHARED
+from oxinp._runtime import here
+
+if TYPE_CHECKING:
+    from oxinp._core.lazy.expr import Operation, Structure
+    from oxinp._core.lazy.handle import Handle
+    from oxinp._core.memory.storage import Storage
+
+_NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
+
+_Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int]
+"""A structure, the layouts of its leaves, what they are, and the mask of these."""
+
+
+def update(operation: Operation, array: Handle, operand: Any) -> bool:
+    """Compute ``array = operation(array, operand)`` in place; False where nothing has been done.
+
+    Parameters
+    ----------
+    operation : Operation
+    array : Handle
+        A part of an array that may be written to.
+    operand : Handle or number
+        An array of the part's shape, or of one element, or a number of Python's.
+    """
+    layout = array._known
+    if here.are_several or schedule.room < 0 or REPORTS or not layout or current() is not quiet.state:
+        return False
+    number = _NUMBERS.get(type(operand))
+    chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0)
+    if chain is None:
+        return False
+    added, seen, entries, mask = chain
+    structures = leaf(layout).structure, added
+    dtype = layout.dtype
+    join = operation.alike.get((structures, None, dtype)) or operation.joins.get((structures, None, dtype))
+    if join is None or join.structure is None or join.reason or (structures, dtype) not in operation.checked:
+        return False
+    if join.scalars:
+        try:
+            entries = (join.scalars[0][1](operand),)
+        except OverflowError:  # NumPy's, or none where any integer is taken
+            return False
+    storage = array._held or array._storage
+    return attempt(_run, storage, layout, (join.structure, seen, entries, mask), None, True)
+
+
+def assign(array: Handle, layout: Layout, value: Handle) -> bool:
+    """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
+    if here.are_several or schedule.room < 0 or REPORTS:
+        return False
+    chain = _chain(value, layout)
+    if chain is None:
+        return False
+    structure, seen, entries, mask = chain
+    source = value._held if structure.nodes else None
+    if source is None and type(entries[0]) is Pending and entries[0].call is not None:
+        return False  # which may write its result there itself
+    if structure.dtype is not layout.dtype or structure.is_flagged or layout.same(array._layout):
+        return False
+    return attempt(_run, array._held or array._storage, layout, (structure, seen, entries, mask), source, False)
+
+
+def _chain(operand: Any, target: Layout) -> _Chain | None:
+    """Return what an operand computes next to each element of a part; None where that is to be found out."""
+    if type(operand) is not types.ndarray and not is_device_scalar(operand):
+        return None
+    layout, value = operand._known, (operand._held or operand._storage).value
+    if value is None or not layout or value[2] & SHARED:
+        return None
+    graph, leaves, mask = value
+    if graph.layout is layout:
+        seen = graph.leaves
+    elif graph.nodes:
+        return None
+    else:
+        seen, leaves = (layout,), (entry_at(layout.offset, leaves[0]),)
+    shape = target.shape
+    if layout.shape != shape:
+        own = layout.shape
+        if (own or not may_join(graph, shape)) if graph.nodes else (own and common_shape(shape, own) != shape):
+            return None
+        seen = tuple([entry.spread(shape) if type(entry) is Layout else entry for entry in seen])
+    return graph.structure, seen, leaves, mask
+
+
+def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None, is_update: bool) -> bool:
+    """Write what a chain computes to a part of a storage, under the lock; False where nothing has been done.
+
+    Parameters
+    ----------
+    storage, layout
+    chain : tuple
+    source : Storage or None
+        Whose pending value it is.
+    is_update : bool
+        The first leaf of the structure, which stands for no leaf of the chain's, is the part itself.
+    """
+    value = storage.value
+    if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
+        return False
+    _, (buffer,), own_mask = value
+    structure, seen, entries, mask = chain
+    reads_it = mask & own_mask
+    if (
+        own_mask & SHARED
+        or layout.nbytes < balance.limit
+        or not layout.is_injective
+        or structure.has_parts
+        or (type(buffer) is Pending and buffer.call is not None)
+        or (reads_it and not is_direct(structure, seen, entries, buffer, layout))
+    ):
+        return False
+    launch = launch_of(structure, layout, (layout, *seen) if is_update else seen)
+    if launch is None or (run := anywhere(launch[0])) is None:
+        return False
+    _, grid, constants = launch
+    if schedule.PENDING or CALLS:
+        flush_readers(value, source, written=layout)
+        if storage.value is not value:  # memory for these may have taken it
+            return False
+    start = buffer.ptr + layout.offset
+    parameters = [getattr(entry, "ptr", entry) for entry in entries]
+    if is_update:
+        run(grid, start, start, *parameters, *constants)
+    else:
+        run(grid, start, *parameters, *constants)
+    if layout.nbytes < balance.reach and is_sampled():
+        balance.computed_chain(structure, layout, (buffer, *entries), is_first=False)
+    else:
+        balance.ran(layout.nbytes, (buffer, *entries))
+    note_written(storage)
+    if source is not None and reads_it:
+        read_back(source, storage, layout, entries)
+    return True
+
+
+__all__ = ["assign", "update"]

@@ -1,0 +1,124 @@
+"""Statements on parts of arrays that are one launch without being recorded: NumPy's results, and where they are not."""
+
+import numpy  # noqa: ICN001
+import pytest
+
+import oxinp
+from oxinp._core.lazy import straight
+from oxinp._core.lazy.balance import balance
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+STATEMENTS = [
+    "a[i, i:] *= 0.5",
+    "a[i, i:] += 2",
+    "a[i:, i] -= b[i, i:]",
+    "a[i:, i:] *= b[i:, i:]",
+    "a[i, i:] -= a[i + 1, i:]",
+    "a[i:, i:] -= np.outer(c[i:], c[i:] * 2.0)",
+    "a[i:, i:] /= c[i]",
+    "a[i, i:] = b[i, i:]",
+    "a[i:, i] = a[i, i:]",
+    "a[i, i:] = a[i, i:] * 0.5 + b[i:, i]",
+    "a[i:, 2:] = b[i:, 2:]",
+    "a[i] = c * 3.0",
+    "a[1:] += a[:-1]",
+    "a[i, 1:] = a[i, :-1]",
+    "a[i, ::-1] += a[i]",
+    "a[i, ::2] = c[::-2]",
+]
+
+
+N = 640  # rows that are not small, which a loop over them would have fetched
+
+
+def run(xp, statement, count=60):
+    rng = numpy.random.default_rng(3)
+    given = {name: xp.array(rng.random(shape)) for name, shape in (("a", (N, N)), ("b", (N, N)), ("c", N))}
+    code = compile(statement, "statement", "exec")
+    for i in range(count):
+        exec(code, {"np": xp, "i": i, **given})  # noqa: S102 - a table of statements
+    return given["a"]
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Count how often a statement was done straight, and how often it was left to others."""
+    counts = {True: 0, False: 0}
+    for name in ("update", "assign"):
+        function = getattr(straight, name)
+
+        def counted(*args, function=function):
+            done = function(*args)
+            counts[done] += 1
+            return done
+
+        monkeypatch.setattr(straight, name, counted)
+    return counts
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_statements_give_numpys_results(statement):
+    with balance.suspended():
+        found = run(oxinp, statement)
+    assert_same(found, run(numpy, statement))
+
+
+@pytest.mark.parametrize("statement", STATEMENTS[:12])
+def test_statements_of_new_sizes_are_done_straight(statement, calls):
+    with balance.suspended():
+        run(oxinp, statement)
+    assert calls[True] >= 40, calls
+
+
+def test_a_chain_that_reads_what_is_written_keeps_its_values():
+    for xp in (numpy, oxinp):
+        a = xp.arange(96.0 * 96).reshape(96, 96) + 0.0
+        kept = []
+        for i in range(60):
+            kept.append(a[i, i:] * 2.0)
+            a[i, i:] = kept[-1]
+            a[i, i:] += 1.0
+        if xp is numpy:
+            expected = [numpy.array(x) for x in kept]
+    for found, wanted in zip(kept, expected, strict=True):
+        assert_same(found, wanted)
+
+
+def test_pending_readers_of_a_part_are_computed_before_it_is_written():
+    for xp in (numpy, oxinp):
+        a = xp.arange(96.0 * 96).reshape(96, 96) + 0.0
+        kept = []
+        for i in range(60):
+            kept.append(a[i, i:] + a[i:, i])
+            a[i, i:] *= 0.5
+            a[i:, i] = a[i, i:]
+        if xp is numpy:
+            expected = [numpy.array(x) for x in kept]
+    for found, wanted in zip(kept, expected, strict=True):
+        assert_same(found, wanted)
+
+
+def test_numbers_that_do_not_fit_are_refused_as_numpy_does():
+    for xp in (numpy, oxinp):
+        a = xp.zeros((96, 96), xp.uint8)
+        for i in range(20):
+            a[i, i:] += 3
+        with pytest.raises(OverflowError):
+            a[20, 20:] += 300
+        with pytest.raises(TypeError, match="Cannot cast"):
+            a[21, 21:] += 0.5
+        assert int(a.sum()) == sum(3 * (96 - i) for i in range(20))
+
+
+def test_read_only_parts_are_refused():
+    a = oxinp.ones((96, 96))
+    for i in range(20):
+        a[i, i:] *= 0.5
+    part = a[30, 30:]
+    part.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        part *= 0.5
+    with pytest.raises(ValueError, match="read-only"):
+        part[1:] = part[:-1]
