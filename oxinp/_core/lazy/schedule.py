@@ -45,6 +45,7 @@ PENDING: list[ref[Storage]] = []
 _SHORTENING: Any = free_in_children(RLock())  # held while entries are replaced, which threads of two devices may do
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
+MAX_GONE = 6  # entries that are not pending any more, and are looked at by each write
 MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
@@ -358,24 +359,19 @@ def pending_storages(*, are_taken: bool = False) -> list[Storage]:
     return list(pending.values())
 
 
-def pending_but(keep: Storage | None) -> Iterable[Storage]:
-    """Return what is pending but for one storage, in an attempt; nearly always nothing is, and that is found sooner."""
-    references, last = PENDING[:], None
-    if len(references) == 1 and references[0]() is keep:
-        return ()
-    for reference in references:
+def pending_but(keep: Storage | None) -> list[Storage]:
+    """Return what is pending but for one storage, in an attempt, some of it twice."""
+    found: list[Storage] = []
+    num_gone = 0
+    for reference in PENDING[:]:
         other = reference()
-        if other is None:
-            continue
-        if other is keep:
-            last = reference
-        elif (value := other.value) is not None and value[0].nodes:
-            return [other for other in pending_storages() if other is not keep]
-    if last is None and not here.are_several and references == PENDING:  # as in `_compute`
-        PENDING.clear()
-    elif len(references) > 1 and not here.are_several:
-        _replace(references, () if last is None or keep is None else (keep,))
-    return ()
+        if other is None or (value := other.value) is None or not value[0].nodes:
+            num_gone += 1
+        elif other is not keep:
+            found.append(other)
+    if num_gone > MAX_GONE:
+        pending_storages()  # which shortens the list
+    return found
 
 
 def _replace(references: list[ref[Storage]], storages: Iterable[Storage]) -> None:
