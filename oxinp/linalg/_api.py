@@ -12,7 +12,10 @@ from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import product_of_sizes, rebound, replace
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.results import types
 from oxinp._core.ops import factorise, spectral
+from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp.linalg import _eig, _spectral
 
 # Written in Python by NumPy, in terms of functions that we have. The result of these may be larger than their arrays,
@@ -22,11 +25,24 @@ for _name in ("matmul", "multi_dot", "pinv", "tensorinv", "tensorsolve"):
 for _name in ("cross", "outer", "tensordot", "vecdot"):
     implements(f"linalg.{_name}", most=product_of_sizes)(rebound(getattr(np.linalg, _name)))
 # and that of these is not. Norms that are singular values ask `svd` for them.
-for _name in ("matrix_norm", "matrix_power", "matrix_rank", "norm", "trace", "vector_norm"):
+for _name in ("matrix_norm", "matrix_power", "matrix_rank", "trace", "vector_norm"):
     implements(f"linalg.{_name}")(rebound(getattr(np.linalg, _name)))
 # Views.
 for _name in ("diagonal", "matrix_transpose"):
     enter_without_reading(getattr(np.linalg, _name), f"linalg.{_name}")
+
+
+_numpys_norm = rebound(np.linalg.norm)
+
+
+@implements("linalg.norm")
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
+    """See `numpy.linalg.norm`, whose code does all but vectors that are on the device."""
+    if ord is None and axis is None and keepdims is False and type(x) is types.ndarray:
+        layout = x._known or x._layout
+        if layout.ndim == 1 and layout.dtype.char in "fd" and (x._held or x._storage).host is None:
+            return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x))
+    return _numpys_norm(x, ord, axis, keepdims)
 
 
 def _checked(*arrays: Any) -> tuple[Any, ...]:

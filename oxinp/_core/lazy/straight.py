@@ -19,6 +19,7 @@ from oxinp._core.lazy.combining import common_shape, may_join
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import leaf, scalar
+from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.writing import flush_readers, is_direct, note_written, read_back
 from oxinp._core.memory.layout import Layout
@@ -83,6 +84,20 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     if structure.dtype is not layout.dtype or structure.is_flagged or layout.same(array._layout):
         return False
     return attempt(_run, array._held or array._storage, layout, (structure, seen, entries, mask), source, False)
+
+
+def fill(array: Handle, number: Any) -> bool:
+    """Write a number of NumPy's, of its dtype, to every element of a part of an array; False if nothing has been done."""
+    layout = array._known
+    if here.are_several or schedule.room < 0 or REPORTS or not layout or current() is not quiet.state:
+        return False
+    structures = (scalar(layout.dtype).structure,)
+    join = COPY.joins.get((structures, None, layout.dtype))
+    if join is None or join.structure is None:
+        return False
+    ((_, convert),) = join.scalars
+    chain = join.structure, join.structure.kinds, (convert(number),), 0
+    return attempt(_run, array._held or array._storage, layout, chain, None, False)
 
 
 def _chain(operand: Any, target: Layout) -> _Chain | None:
@@ -159,4 +174,4 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     return True
 
 
-__all__ = ["assign", "update"]
+__all__ = ["assign", "fill", "update"]

@@ -11,7 +11,7 @@ from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.hearing import call_numerical, check_cast, put
 from oxinp._core.host.fallback import call
-from oxinp._core.lazy import explain, placement
+from oxinp._core.lazy import explain, placement, straight
 from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
@@ -239,6 +239,11 @@ def assign(target: Handle, value: Any) -> None:
             is_refused = True
         if is_refused:
             call(np.ndarray.__setitem__, (target, ..., given), {}, name="ndarray.__setitem__", mutates=(0,))
+            return
+    is_number = type(value) is float or type(value) is int
+    if is_number and target._view is not None and (target._held or target._storage).host is None:
+        value = _single(value, layout.dtype)
+        if straight.fill(target, value):
             return
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
         seen = host_view(value) if isinstance(value, Handle) else value

@@ -205,10 +205,13 @@ class Layout:
                     spread = make_layout(self.dtype, shape, (0,) * len(shape), self.offset)
                 known = parts[_SPREAD] = spread, False
             return known[0]
-        return Layout.at(self.dtype, shape, self._strides_over(shape), self.offset)
+        place = _SPREAD, shape
+        if self.parts is None or (known := self.parts.get(place)) is None:
+            self.keep_part(place, known := (self.spread(shape), False))
+        return known[0]
 
     def spread(self, shape: tuple[int, ...]) -> Layout:
-        """Return what `broadcast` does, not interned: for shapes that are ever new."""
+        """Return what `broadcast` does, and keep nothing: for shapes that are ever new."""
         return make_layout(self.dtype, shape, self._strides_over(shape), self.offset)
 
     def _strides_over(self, shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from oxinp._core.lazy.expr import graph_of, leaf, new_table, remember
 from oxinp._core.lazy.handle import device_value
 from oxinp._core.lazy.placement import is_recorded_on_host, may_be_host
 from oxinp._core.lazy.results import wrap_pending
+from oxinp._core.lazy.schedule import postpone
 from oxinp._core.memory.layout import Layout, dense_layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
@@ -55,18 +56,20 @@ def outer(a: Handle, b: Handle) -> Any:
     first, second = a._held or a._storage, b._held or b._storage
     if structure is None or not (first.host is second.host is None or _are_for_device(first, second, m * n * itemsize)):
         return None
-    u, v = first.value or device_value(first), second.value or device_value(second)
-    if u[0].nodes or v[0].nodes:
+    u: Any = first.value or device_value(first)
+    v: Any = second.value or device_value(second)
+    if u[0].nodes:  # which has to be computed once for all that it is multiplied by
+        u = postpone(first)
+        v = second.value if u is not None else None  # which that may have computed
+    if v is not None and v[0].nodes:
+        v = postpone(second)
+    if u is None or v is None or (u[2] | v[2]) & SHARED:
         return None
     entry, other, mask = u[1][0], v[1][0], u[2] | v[2]
-    if mask & SHARED:
-        return None
     if u[0].layout is not left:
         entry = entry_at(left.offset, entry)
     if v[0].layout is not right:
         other = entry_at(right.offset, other)
-    if entry is other:  # which would be one leaf
-        return None
     graph = _GRAPHS.get((left, right)) or (_GRAPHS.recall((left, right)) if _GRAPHS.old else None)
     if graph is None:
         leaves = (
