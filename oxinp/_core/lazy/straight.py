@@ -87,7 +87,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
 
 
 def fill(array: Handle, number: Any) -> bool:
-    """Write a number of NumPy's, of its dtype, to every element of a part of an array; False if nothing has been done."""
+    """Write a number of NumPy's to a part of an array of its dtype; False where nothing has been done."""
     layout = array._known
     if here.are_several or schedule.room < 0 or REPORTS or not layout or current() is not quiet.state:
         return False
