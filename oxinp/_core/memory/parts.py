@@ -42,6 +42,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         else:
             strides = step * stride, *layout.strides[1:]
             part = make_layout(layout.dtype, (length, *shape[1:]), strides, offset)
+        part._injective = layout.is_injective or None  # parts of what overlaps may not
         located = part, False
     elif type(key) is tuple:
         return (_part_of_matrix(layout, key) if len(key) == 2 == len(shape) else None) or _part_of_axes(layout, key)
@@ -93,7 +94,9 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
         if columns < 0:
             located = line_layout(layout.dtype, rows, down * stride, offset), False
         else:
-            located = make_layout(layout.dtype, (rows, columns), (down * stride, along * step), offset), False
+            part = make_layout(layout.dtype, (rows, columns), (down * stride, along * step), offset)
+            part._injective = layout.is_injective or None  # parts of what overlaps may not
+            located = part, False
     elif type(first) is int and -m <= first < m:
         start = first if first >= 0 else first + m
         place = _ROW, start, begin, columns, step
@@ -150,6 +153,7 @@ def _part_of_axes(layout: Layout, key: tuple[Any, ...]) -> tuple[Layout, bool] |
         shape += lengths[axis:]
         strides += steps[axis:]
     part = make_layout(layout.dtype, tuple(shape), tuple(strides), offset)
+    part._injective = layout.is_injective or None
     layout.keep_part(place, located := (part, not shape))
     return located
 
