@@ -154,7 +154,7 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     if launch is None or (run := anywhere(launch[0])) is None:
         return False
     _, grid, constants = launch
-    if schedule.PENDING or CALLS:
+    if CALLS or schedule.pending_but(source):
         flush_readers(value, source, written=layout)
         if storage.value is not value:  # memory for these may have taken it
             return False

@@ -256,11 +256,18 @@ def is_direct(
     is_own = layout.is_injective and not structure.wants_pointer
     for entry, where in zip(leaves, seen, strict=True):
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
-            same = is_own and entry.ptr == start and layout.is_like(where)
-            if not same and is_mirrored(entry.ptr, where, start, layout):
+            distance = entry.ptr - start
+            if where.strides == layout.strides and where.shape == layout.shape and where.dtype is layout.dtype:
+                if not distance and is_own:
+                    continue
+                if layout.ndim == 1:  # `_miss`, of lines as columns of a matrix are
+                    (step,), itemsize = layout.strides, layout.dtype.itemsize
+                    if itemsize <= distance % abs(step or 1) <= abs(step) - itemsize:
+                        continue
+            if is_mirrored(entry.ptr, where, start, layout):
                 return False
-            if not (same or _miss(entry.ptr, where, start, layout)) and not (
-                is_own and _meet_in_themselves(entry.ptr - start, where, layout)
+            if not (
+                _miss(entry.ptr, where, start, layout) or (is_own and _meet_in_themselves(distance, where, layout))
             ):
                 return False
     return True
