@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.lazy.balance import balance
 from tests.comparator import assert_same
 
 SIZE = 100
@@ -318,3 +319,16 @@ def test_columns_that_make_up_most_of_an_array_are_uploaded_with_what_is_between
         theirs[:, k] = ours[:, k] = k
     assert_same(ours + ours, theirs + theirs)
     assert stats().h2d_bytes - before <= theirs.nbytes
+
+
+@pytest.mark.usefixtures("on_device")
+def test_a_scalar_of_the_device_is_fetched_once_for_an_element_of_the_host(stats):
+    rows, target = np.ones((200, 600)) * 2.0, np.array(numpy.full((600, 600), 2.0))
+    with balance.suspended():
+        for i in range(100):
+            target[i, i] = rows[i] @ rows[i + 1]
+        before = stats().d2h_bytes
+        for i in range(100, 110):
+            target[i, i] = rows[i] @ rows[i + 1]
+        assert stats().d2h_bytes - before == 10 * 8
+    assert float(target.sum()) == 600 * 600 * 2.0 + 110 * (2400.0 - 2.0)

@@ -28,7 +28,7 @@ from oxinp._core.lazy.handle import (
     is_writeable,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
-from oxinp._core.lazy.results import types, wrap_host, wrap_pending
+from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import store
 from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, copy
@@ -199,6 +199,8 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     else:
         host, seen = host_and_view(array)
         given = _on_host(value)
+        if is_device_scalar(value):
+            value = given  # which has been waited for
         if (
             given is not None
             and (seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit)
