@@ -57,6 +57,7 @@ def test_masks(shape, code, stats):
     assert not fallbacks(stats)
 
 
+@pytest.mark.usefixtures("unwatched")
 @pytest.mark.parametrize("limit", [-1.0, 0.3, 2.0])
 def test_masks_whose_elements_are_written_before_they_are_counted(limit, monkeypatch):
     pool, cut = _runtime.current().pool, []
@@ -72,6 +73,7 @@ def test_masks_whose_elements_are_written_before_they_are_counted(limit, monkeyp
     assert cut == 4 * [8 * (x > limit).sum()]
 
 
+@pytest.mark.usefixtures("unwatched")
 def test_masks_where_room_has_gone_meanwhile(monkeypatch):
     x, refused, backend = numpy.random.default_rng(3).random(5000), [], _runtime.current()
     ours, allocate = np.asarray(x) * 1, backend.allocate
