@@ -38,7 +38,7 @@ from oxinp._kernels.problem import ReduceOp
 NO_INITIAL = np._NoValue
 """What `initial` is where none is given."""
 
-_WHOLES = new_table()  # (row, graph, dtype) -> BoundOp, of all elements
+_MET = new_table()  # (row, graph, dtype, axis) -> BoundOp, of all elements or along an axis of a matrix
 
 
 def reduce(
@@ -92,8 +92,10 @@ def reduce(
         and array._layout.nbytes >= balance.limit
         and current() is quiet.state
     )
-    if is_plain and axis is None and dtype is None and (total := reduced(row, chain(array))) is not None:
-        return total
+    if is_plain and dtype is None and (axis is None or (type(axis) is int and array._layout.ndim == 2)):  # noqa: PLR2004
+        total = reduced(row, chain(array), axis=axis)
+        if total is not None:
+            return total
     if out is not None:
         if not is_array(out):
             raise Unsupported("an output that is no array of ours")
@@ -146,9 +148,9 @@ def reduce(
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average:
         _tell_of_few(row, array, where, axes, ddof, has_axes=result.ndim > 0)
-    if is_plain and len(axes) == len(shape) and not op.num_parameters:
-        known = _Whole(bound.op, bound.graphs[0].structure, bound.graphs[0].dtype, bound.parameters, bound.layouts[0])
-        value[0].structure.plans[row, len(shape), dtype] = known
+    if is_plain and not op.num_parameters and (len(axes) == len(shape) or (type(axis) is int and len(shape) == 2)):  # noqa: PLR2004
+        known = _Known(bound.op, bound.graphs[0].structure, bound.graphs[0].dtype, bound.parameters, bound.layouts[0])
+        value[0].structure.plans[row, len(shape), dtype, None if len(axes) == len(shape) else axis] = known
     total = _deferred(bound, leaves, value[2])
     if claim is not None:
         result = wrap_result(total, as_array=True)
@@ -185,8 +187,8 @@ def _deferred(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> Value:
     return total
 
 
-class _Whole(NamedTuple):
-    """What reducing all elements of a chain is, whatever their number."""
+class _Known(NamedTuple):
+    """What reducing all elements of a chain, or a matrix along an axis, is, whatever its size."""
 
     op: Op
     structure: Structure
@@ -195,24 +197,28 @@ class _Whole(NamedTuple):
     result: Layout
 
 
-def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None) -> Any:
-    """Return the reduction of all elements of a chain that is on the device; None where `reduce` has to find out how.
+def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None, axis: int | None = None) -> Any:
+    """Return the reduction of a chain that is on the device; None where `reduce` has to find out how.
 
-    It is what `reduce` does without other arguments, where a chain of that structure has been reduced before.
+    It is what `reduce` does without other arguments, where a chain of that structure has been reduced before: of all
+    elements, or of a matrix along an axis.
     """
     graph, leaves, mask = value
     source = graph.layout
-    known: _Whole | None = graph.structure.plans.get((row, source.ndim, dtype))
+    known: _Known | None = graph.structure.plans.get((row, source.ndim, dtype, axis))
     if known is None or not source.size or not (graph.nodes or source.is_aligned):
         return None
-    key = row, graph, dtype
-    bound = _WHOLES.get(key) or (_WHOLES.recall(key) if _WHOLES.old else None)
+    key = row, graph, dtype, axis
+    bound = _MET.get(key) or (_MET.recall(key) if _MET.old else None)
     if bound is None:
         op, structure, accumulated, parameters, result = known
-        whole = source.dense if source.dtype is accumulated else Layout.of(accumulated, source.shape)
+        shape = source.shape
+        if axis is not None:
+            result = Layout.of(result.dtype, (shape[1 - axis % 2],))
+        whole = source.dense if source.dtype is accumulated else Layout.of(accumulated, shape)
         bound = BoundOp(op, (graph_of(structure, whole, graph.leaves),), (result,), parameters)
-        if _WHOLES.has_met((row, graph.structure, source.shape), graph):
-            remember(_WHOLES, key, bound)
+        if _MET.has_met((row, graph.structure, shape, axis), graph):
+            remember(_MET, key, bound)
             bound.met = MEETINGS
     return wrap_result(_deferred(bound, leaves, mask))
 
