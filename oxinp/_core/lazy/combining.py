@@ -228,6 +228,12 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         leaves = (one.broadcast(shape), *last.leaves)
         is_dense, widest, dense = other.is_contiguous, other.dtype.itemsize, other._dense
         one = other
+    elif len(graphs) == 2 and last.shape and not last.nodes and shape[-len(last.shape) :] == last.shape:  # a row
+        other = last.layout
+        if first.is_scalar or not ((first.nodes or one.is_aligned) and other.is_aligned):
+            return None
+        is_dense, widest, dense = one.is_contiguous and other.is_contiguous, one.dtype.itemsize, one._dense
+        leaves = (*first.leaves, other.broadcast(shape))
     else:
         found = _leaves_of(structure, graphs)  # type: ignore[arg-type]
         if found is None:
