@@ -18,7 +18,17 @@ from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import Pending, is_waiting
-from oxinp._core.lazy.expr import MAX_NDIM, Loop, Operation, Structure, Unsupported, graph_of, new_table, remember
+from oxinp._core.lazy.expr import (
+    MAX_NDIM,
+    Graph,
+    Loop,
+    Operation,
+    Structure,
+    Unsupported,
+    graph_of,
+    new_table,
+    remember,
+)
 from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, fetch, host_view
 from oxinp._core.lazy.op import BoundOp, Op
@@ -92,7 +102,7 @@ def reduce(
         and array._layout.nbytes >= balance.limit
         and current() is quiet.state
     )
-    if is_plain and dtype is None and (axis is None or (type(axis) is int and array._layout.ndim == 2)):  # noqa: PLR2004
+    if is_plain and dtype is None and (axis is None or (type(axis) is int and array._layout.ndim == 2)):
         total = reduced(row, chain(array), axis=axis)
         if total is not None:
             return total
@@ -148,9 +158,8 @@ def reduce(
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average:
         _tell_of_few(row, array, where, axes, ddof, has_axes=result.ndim > 0)
-    if is_plain and not op.num_parameters and (len(axes) == len(shape) or (type(axis) is int and len(shape) == 2)):  # noqa: PLR2004
-        known = _Known(bound.op, bound.graphs[0].structure, bound.graphs[0].dtype, bound.parameters, bound.layouts[0])
-        value[0].structure.plans[row, len(shape), dtype, None if len(axes) == len(shape) else axis] = known
+    if is_plain:
+        _keep(row, value[0], dtype, axis, bound)
     total = _deferred(bound, leaves, value[2])
     if claim is not None:
         result = wrap_result(total, as_array=True)
@@ -195,6 +204,16 @@ class _Known(NamedTuple):
     accumulated: np.dtype[Any]
     parameters: Reduced
     result: Layout
+
+
+def _keep(row: ReductionRow, graph: Graph, dtype: np.dtype[Any] | None, axis: Any, bound: BoundOp) -> None:
+    """Let `reduced` know a reduction of a chain, if it is of all elements or along an axis of a matrix."""
+    wanted: Reduced = bound.parameters
+    own, ndim = bound.graphs[0], graph.layout.ndim
+    is_whole = len(wanted.axes) == ndim
+    if not wanted.op.num_parameters and (is_whole or (type(axis) is int and ndim == 2)):
+        known = _Known(bound.op, own.structure, own.dtype, wanted, bound.layouts[0])
+        graph.structure.plans[row, ndim, dtype, None if is_whole else axis] = known
 
 
 def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None, axis: int | None = None) -> Any:
