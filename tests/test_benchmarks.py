@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asv_benchmarks import compare, requirement, sides, table
+from asv_benchmarks import compare, requirement, sides, statements, table
 from asv_benchmarks.case import DeviceCase, Measurement, median
 from tests.fake_peers import fake_jax, fake_torch
 
@@ -273,3 +273,13 @@ def test_host_time_of_new_sizes_is_measured_without_a_device():
     assert row.startswith("x[:k].sum()")
     calls, bytecodes = map(int, row.split()[-2:])
     assert 20 < calls < 100 < bytecodes < 4000  # else something of it is planned anew for each size
+
+
+def test_statements_on_parts_are_timed_and_counted(monkeypatch, capsys):
+    for name, value in {"N": 120, "FIRST": 8, "LENGTH": 4, "ROUNDS": 2}.items():
+        monkeypatch.setattr(statements, name, value)
+    statements.main(["--only", "*= 0.5"])
+    head, row = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["statement", "new", "us"]
+    assert row.startswith("A[i, i:] *= 0.5")
+    assert float(row.split()[-1]) > 0

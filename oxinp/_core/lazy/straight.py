@@ -79,6 +79,8 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         return False
     structure, seen, entries, mask = chain
     source = value._held if structure.nodes else None
+    if source is not None and source.value[0].programs is not None:  # it has been written before: that takes less
+        return False
     if source is None and type(entries[0]) is Pending and entries[0].call is not None:
         return False  # which may write its result there itself
     if structure.dtype is not layout.dtype or structure.is_flagged or layout.same(array._layout):
@@ -104,9 +106,10 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
     """Return what an operand computes next to each element of a part; None where that is to be found out."""
     if type(operand) is not types.ndarray and not is_device_scalar(operand):
         return None
-    layout, value = operand._known, (operand._held or operand._storage).value
-    if value is None or not layout or value[2] & SHARED:
+    value = (operand._held or operand._storage).value
+    if value is None or value[2] & SHARED:
         return None
+    layout = operand._known or operand._layout
     graph, leaves, mask = value
     if graph.layout is layout:
         seen = graph.leaves
