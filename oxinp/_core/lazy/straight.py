@@ -79,7 +79,8 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         return False
     structure, seen, entries, mask = chain
     source = value._held if structure.nodes else None
-    if source is not None and source.value[0].programs is not None:  # it has been written before: that takes less
+    held = None if source is None else source.value
+    if held is not None and held[0].programs is not None:  # it has been written before: that takes less
         return False
     if source is None and type(entries[0]) is Pending and entries[0].call is not None:
         return False  # which may write its result there itself
