@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._core.errors.state import current, quiet
-from oxinp._core.lazy.balance import balance
-from oxinp._core.lazy.chains import entry_at
+from oxinp._core.lazy.balance import balance, host_nbytes
+from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.combining import join_of
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import graph_of, leaf, new_table, remember
+from oxinp._core.lazy.expr import graph_of, new_table, remember
 from oxinp._core.lazy.handle import device_value
 from oxinp._core.lazy.placement import is_recorded_on_host, may_be_host
 from oxinp._core.lazy.results import wrap_pending
 from oxinp._core.lazy.schedule import postpone
 from oxinp._core.memory.layout import Layout, dense_layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
-from oxinp._core.memory.storage import SHARED
+from oxinp._core.memory.storage import SHARED, Leaf
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 if TYPE_CHECKING:
@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 _GRAPHS: Any = new_table()
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
-_STRUCTURES: dict[tuple[np.dtype[Any], int], Structure | None] = {}
-"""Of the products of two arrays, by their dtype and its number; None where there is no kernel."""
+_STRUCTURES: Any = new_table()
+"""Of products, by the structures of the vectors; None where there is no kernel."""
+LIGHT = 8.0
+"""Bytes that NumPy adds in as long as it takes for an element of a chain (see `host_nbytes`), up to which it is
+computed for each of its products: as a number times a vector is."""
 
 
 def outer(a: Handle, b: Handle) -> Any:
@@ -52,35 +55,55 @@ def outer(a: Handle, b: Handle) -> Any:
         or current() is not quiet.state
     ):
         return None
-    structure = _STRUCTURES.get((dtype, dtype.num)) or _structure_of(left, right)
     first, second = a._held or a._storage, b._held or b._storage
-    if structure is None or not (first.host is second.host is None or _are_for_device(first, second, m * n * itemsize)):
+    if not (first.host is second.host is None or _are_for_device(first, second, m * n * itemsize)):
         return None
-    u: Any = first.value or device_value(first)
-    v: Any = second.value or device_value(second)
-    if u[0].nodes:  # which has to be computed once for all that it is multiplied by
-        u = postpone(first)
-        v = second.value if u is not None else None  # which that may have computed
-    if v is not None and v[0].nodes:
-        v = postpone(second)
+    u = _factor(first, left)
+    v = None if u is None else _factor(second, right)
     if u is None or v is None or (u[2] | v[2]) & SHARED:
         return None
-    entry, other, mask = u[1][0], v[1][0], u[2] | v[2]
-    if u[0].layout is not left:
-        entry = entry_at(left.offset, entry)
-    if v[0].layout is not right:
-        other = entry_at(right.offset, other)
-    graph = _GRAPHS.get((left, right)) or (_GRAPHS.recall((left, right)) if _GRAPHS.old else None)
+    one, entries, mask = u
+    other, others, bits = v
+    structure = _structure_of(one.structure, other.structure, dtype)
+    if structure is None:
+        return None
+    key = one, other
+    graph = _GRAPHS.get(key) or (_GRAPHS.recall(key) if _GRAPHS.old else None)
     if graph is None:
-        leaves = (
-            make_layout(dtype, (m, n), (left.strides[0], 0), left.alignment % 256),  # as `Layout.form` has them
-            make_layout(dtype, (m, n), (0, right.strides[0]), right.alignment % 256),
-        )
-        graph = graph_of(structure, dense_layout(dtype, (m, n)), leaves)
-        if _GRAPHS.has_met((m, n, left.strides, right.strides), left, right):
-            remember(_GRAPHS, (left, right), graph)
+        leaves = [
+            entry
+            if type(entry) is not Layout
+            else make_layout(entry.dtype, (m, n), (entry.strides[0], 0), entry.offset)
+            for entry in one.leaves
+        ] + [
+            entry
+            if type(entry) is not Layout
+            else make_layout(entry.dtype, (m, n), (0, entry.strides[0]), entry.offset)
+            for entry in other.leaves
+        ]
+        graph = graph_of(structure, dense_layout(dtype, (m, n)), tuple(leaves))
+        if _GRAPHS.has_met((structure, m, n, left.strides, right.strides), one, other):
+            remember(_GRAPHS, key, graph)
             graph.met = MEETINGS
-    return wrap_pending((graph, (entry, other), mask))
+    return wrap_pending((graph, entries + others, mask | bits))
+
+
+def _factor(storage: Storage, layout: Layout) -> Any:
+    """Return a vector as a value, each of whose elements is multiplied by many: computed, if that is not as light."""
+    value: Any = storage.value or device_value(storage)
+    if value is None:
+        return None
+    graph = value[0]
+    if graph.nodes:
+        structure = graph.structure
+        # Parts of arrays may be what the products are written to.
+        is_apart = graph.layout is layout and not any([type(entry) is Leaf for entry in value[1]])  # noqa: C419 - as fast
+        if is_apart and host_nbytes(structure) <= LIGHT and not structure.is_flagged:
+            return value
+        value = postpone(storage)
+        if value is None:
+            return None
+    return value if value[0].layout is layout else read(layout, value)
 
 
 def _are_for_device(first: Storage, second: Storage, nbytes: int) -> bool:
@@ -92,11 +115,15 @@ def _are_for_device(first: Storage, second: Storage, nbytes: int) -> bool:
     return not (REPORTS or is_recorded_on_host(nbytes * _MULTIPLY.weight, _MULTIPLY.weight))
 
 
-def _structure_of(left: Layout, right: Layout) -> Structure | None:
-    """Find the structure of the products of arrays of one dtype, and keep it."""
-    join = join_of(_MULTIPLY, (leaf(left).structure, leaf(right).structure), None)
-    is_known = join.structure is not None and not join.reason and join.structure.dtype is left.dtype
-    structure = _STRUCTURES[left.dtype, left.dtype.num] = join.structure if is_known else None
+def _structure_of(one: Structure, other: Structure, dtype: np.dtype[Any]) -> Structure | None:
+    """Return the structure of the products of two vectors' elements; None where there is no kernel."""
+    key = one, other
+    structure: Structure | None = _STRUCTURES.get(key)
+    if structure is None and key not in _STRUCTURES:
+        join = join_of(_MULTIPLY, key, None)
+        is_known = join.structure is not None and not join.reason and join.structure.dtype is dtype
+        structure = join.structure if is_known else None
+        remember(_STRUCTURES, key, structure)
     return structure
 
 

@@ -122,3 +122,27 @@ def test_read_only_parts_are_refused():
         part *= 0.5
     with pytest.raises(ValueError, match="read-only"):
         part[1:] = part[:-1]
+
+
+def test_a_number_times_a_vector_is_computed_with_its_outer_product(launches):
+    a, b, c = (oxinp.array(numpy.random.default_rng(5).random(shape)) for shape in ((N, N), N, N))
+    expected = [numpy.array(x) for x in (a, b, c)]
+    oxinp.evaluate(a * 1, b * 1, c * 1)
+
+    def update(i):
+        a[i:, i:] -= oxinp.outer(2 * b[i:], c[i:])
+        return a
+
+    def update_whole():
+        nonlocal a
+        a -= oxinp.outer(2 * b, c)
+        return a
+
+    with balance.suspended():
+        for i in range(4):
+            launches(lambda i=i: update(i))
+        assert launches(update_whole) == 1
+    for i in range(4):
+        expected[0][i:, i:] -= numpy.outer(2 * expected[1][i:], expected[2][i:])
+    expected[0] -= numpy.outer(2 * expected[1], expected[2])
+    assert_same(a, expected[0])
