@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 MAX_LENGTH_32 = 1 << 30  # keys of a row up to which published words of 32 bits hold any count
 MAX_BLOCK_LENGTH = 8192
-MAX_BLOCK_NBYTES = 32768  # of elements of a row that a block sorts
+MAX_BLOCK_NBYTES = 65536  # of elements of a row that a block sorts,
+MAX_WIDE_BLOCK_NBYTES = 32768  # of elements of more than 8 bytes, of which registers hold fewer
 BLOCK_ITEMS = (2, 3, 4, 6, 8, 12, 16)
 HISTOGRAM_BLOCKS_PER_SM = 6
 
@@ -199,7 +200,8 @@ def _specs_in_block(length: int, type_: Type, result: Type | None, device: Devic
         size = max(2, 1 << (length - 1).bit_length())
         items = min(network.MAX_ITEMS, max(2, size // WARP, min(4, size // 4)))
         return [NetworkSpec(type_, result, size // items, items, is_descending)]
-    if length > MAX_BLOCK_LENGTH or length * type_.nbytes > MAX_BLOCK_NBYTES:
+    most = MAX_BLOCK_NBYTES if type_.nbytes <= u64.nbytes else MAX_WIDE_BLOCK_NBYTES
+    if length > MAX_BLOCK_LENGTH or length * type_.nbytes > most:
         return []
     unstable = bitonic.spec_of(length, type_) if result is None and not is_descending else None
     if unstable is not None and not unstable.marks:

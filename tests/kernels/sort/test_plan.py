@@ -98,10 +98,10 @@ def test_bitonic(session, code, length):
     assert made.steps[0].kernel.name == "sort_bitonic"
 
 
-@pytest.mark.parametrize("length", [1025, 4097])
-def test_larger_blocks(session, length):
+@pytest.mark.parametrize(("code", "length"), [("u2", 1025), ("u2", 4097), ("f8", 5000)])
+def test_larger_blocks(session, code, length):
     rng = np.random.default_rng(length)
-    made = check(session, values_of(rng, (1, length), np.dtype("u2")))
+    made = check(session, values_of(rng, (1, length), np.dtype(code)))
     assert made.launch.kernel.name == "sort_block"
 
 
