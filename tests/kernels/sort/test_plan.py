@@ -98,8 +98,9 @@ def test_bitonic(session, code, length):
     assert made.steps[0].kernel.name == "sort_bitonic"
 
 
-@pytest.mark.parametrize(("code", "length"), [("u2", 1025), ("u2", 4097), ("f8", 5000)])
-def test_larger_blocks(session, code, length):
+@pytest.mark.parametrize(("code", "length", "shared"), [("u2", 1025, 48), ("u2", 4097, 48), ("f8", 5000, 96)])
+def test_larger_blocks(monkeypatch, session, code, length, shared):
+    monkeypatch.setattr(TINY_DEVICE, "max_shared_nbytes", shared * 1024)
     rng = np.random.default_rng(length)
     made = check(session, values_of(rng, (1, length), np.dtype(code)))
     assert made.launch.kernel.name == "sort_block"
