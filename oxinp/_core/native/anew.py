@@ -37,7 +37,7 @@ _WORD = struct.Struct("<Q")
 _FUNCTION, _BEFORE = 0x6E6577206F662066, 0x6E65772062656672  # addresses in no process
 _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 """Types of what NumPy is given as it is."""
-_RETURNED = (*NUMBERS, bool, int, float, list)
+_RETURNED = (*NUMBERS, np.int16, np.uint16, np.uint32, np.uint64, np.float16, np.complex64, bool, int, float, list)
 """Types of results that are no arrays."""
 _KINDS = (*REALS, np.complex128, np.complex64)
 _IS_PLAIN, _IS_OWNER = CONTIGUOUS | ALIGNED | WRITEABLE, 0x4  # flags; the second is of what has its own memory

@@ -15,7 +15,7 @@ FLAGS, MARK, CALLABLE, ARGUMENTS, KEYWORDS, GIVEN = 0, 8, 16, 24, 32, 40
 """Where on the stack there is what a function is called with, and room for the arguments of NumPy's."""
 MOST_GIVEN = 4
 _ROOM = GIVEN + 8 * (MOST_GIVEN + 2)  # an odd number of words
-REALS = (*MIDDLING, np.uint8, np.int8, np.int16, np.float16)
+REALS = (*MIDDLING, np.float16)
 
 
 class Call(Function):

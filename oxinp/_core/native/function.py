@@ -43,7 +43,10 @@ STORED_HOST, STALE, VALUE, HAS_OBJECTS = (
 )
 FLOAT64 = np.dtype(np.float64)
 NONE, ELLIPSIS = id(None), id(...)
-MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
+MIDDLING = (
+    *(np.float64, np.int64, np.float32, np.int32, np.bool_),
+    *(np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64),
+)
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
 
 MOST_WRITTEN = 500

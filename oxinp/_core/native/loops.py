@@ -25,8 +25,11 @@ from oxinp._core.native.objects import (
     TYPE,
 )
 
-TYPES = (np.float64, np.int64, np.bool_, np.float32, np.int32, np.complex128)
-"""Types of elements whose loops are called."""
+TYPES = (
+    *(np.float64, np.int64, np.bool_, np.float32, np.int32, np.complex128),
+    *(np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64),
+)
+"""Types of elements whose loops are called, in the order in which they are looked for."""
 _MAY_RAISE = (np.power,)  # of negative powers of integers
 _IN_ROWS = frozenset(
     getattr(np, name)
@@ -73,7 +76,7 @@ def rows(ufunc: np.ufunc) -> bytes:
         dtype = np.dtype(kind)
         for types, (loop, passed) in _loops(ufunc).items():
             given, _, made = types.partition("->")
-            if given != dtype.char * ufunc.nin or not loop or (ufunc in _MAY_RAISE and dtype.kind in "ib"):
+            if given != dtype.char * ufunc.nin or not loop or (ufunc in _MAY_RAISE and dtype.kind in "iub"):
                 continue
             output = np.dtype(made)
             is_in_rows = ufunc in _IN_ROWS and dtype.kind != "c"

@@ -166,3 +166,15 @@ def test_what_may_be_written_to_is_no_argument():
     assert_same(out, np.array([0.5, 1.0, 1.5]))
     assert oxinp.cumsum(oxinp.arange(3.0), out=out) is out
     assert_same(out, np.array([0.0, 1.0, 3.0]))
+
+
+@pytest.mark.parametrize("kind", [np.complex64, np.float16, np.float32, np.complex128])
+def test_numbers_are_warned_of_once(kind):
+    x = np.array([np.inf, -np.inf, 1.0], kind)
+    told = []
+    for each in (x, oxinp.array(x)):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            each.sum()
+        told.append([str(warning.message) for warning in heard])
+    assert told[0] == told[1] != []
