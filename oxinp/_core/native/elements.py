@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import SAMPLED, balance
 from oxinp._core.lazy.handle import NOWHERE
 from oxinp._core.memory.storage import Stale
@@ -191,7 +192,7 @@ def length(kind: type, before: int) -> bytes:
     code = function.code
     function.unless_type("rdi", kind, "other")
     code.load("rax", "rdi", KNOWN)
-    function.if_one_of("rax", (None, False), "unknown")
+    function.if_one_of("rax", (None, *inlining.MARKS), "unknown")
     code.jump("other")
     code.label("unknown")
     code.load("rax", "rdi", SEEN)

@@ -19,6 +19,8 @@ import numpy as np
 from oxinp._core.lazy.balance import SAMPLED, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, end_writing
+from oxinp._core.lazy.inlining import ALL_FEW, HEAVY, MOST_FEW
+from oxinp._core.lazy.placement import MAX_WORK
 from oxinp._core.memory.storage import WRITING, Storage
 from oxinp._core.native import objects
 from oxinp._core.native.frame import Frame
@@ -49,6 +51,9 @@ MIDDLING = (
 )
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
 
+_USUAL = MOST_FEW * HEAVY  # the threshold
+MOST_LIGHT, MOST_WORK = _USUAL // 8, 2 * MAX_WORK * _USUAL
+"""Elements of 8 bytes, and what they cost together, that are too many to be light, see `is_light`."""
 MOST_WRITTEN = 500
 """Elements up to which NumPy keeps Python's lock while it writes, so that no other thread sees anything between."""
 cells = (ctypes.c_int64 * 5)(0, 0, SAMPLED, 0, SAMPLED)
@@ -224,6 +229,12 @@ class Function(Frame):
         """Go to a label where an array of NumPy's has more elements than are the host's by their bytes alone."""
         self.multiply_extents(array)
         self.require_below(MIDDLE, "rax", label)
+
+    def if_all_few(self, label: str) -> None:
+        """Go to a label where everything is the host's."""
+        self.code.set("rcx", ctypes.addressof(cells))
+        self.code.compare_number_with("rcx", MOST, ALL_FEW)
+        self.code.jump(label, "e")
 
     def require_below(self, cell: int, count: str, label: str = "general") -> None:
         """Go to a label unless a number of elements is below one of those that change, `MOST` or `MIDDLE`."""
@@ -468,6 +479,8 @@ __all__ = [
     "MIDDLE",
     "MIDDLING",
     "MOST",
+    "MOST_LIGHT",
+    "MOST_WORK",
     "MOST_WRITTEN",
     "NONE",
     "SEEN",

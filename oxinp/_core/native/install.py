@@ -300,7 +300,8 @@ def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
     """
     _functions.update(functions)
     atexit.register(_leave, kind)
-    before_change.setdefault("offload_threshold", []).append(_update)
+    for setting in ("offload_threshold", "backend"):
+        before_change.setdefault(setting, []).append(_update)
     before_change.setdefault("machine_code", []).append(partial(_change, kind))
     _change(kind, config.machine_code)
 

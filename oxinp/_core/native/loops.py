@@ -54,6 +54,8 @@ _RAISED, _ALL_RAISED = 0x1D, 0x3F  # flags of arithmetic: invalid, division by z
 POINTERS, STRIDES, COUNT, _VALUE, STATUS, TIMES, STEPS = (ROOM + at for at in (0, 24, 48, 56, 64, 72, 80))
 STACK = ROOM + 80 + 24 + 8
 """Bytes of the stack that a function which calls loops needs."""
+MOST = 32768
+"""Elements up to which loops are called: Python's lock is kept meanwhile, which NumPy gives back."""
 MOST_IN_PLACE = 2048
 MEMMOVE = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
 results = ctypes.create_string_buffer(16 * MOST_IN_PLACE)  # on their way to where they belong
@@ -284,6 +286,7 @@ __all__ = [
     "INPUT_NBYTES",
     "IS_IN_ROWS",
     "MEMMOVE",
+    "MOST",
     "MOST_IN_PLACE",
     "OUTPUT",
     "OUTPUT_NBYTES",

@@ -13,7 +13,18 @@ from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import HEAVY as HEAVY_WEIGHT
 from oxinp._core.lazy.balance import RECORDED, SAMPLED, balance
 from oxinp._core.native import elementwise, loops, objects
-from oxinp._core.native.function import LEARNED, LIMIT, MIDDLING, MOST, MOST_WRITTEN, NONE, Function, cells
+from oxinp._core.native.function import (
+    LEARNED,
+    LIMIT,
+    MIDDLING,
+    MOST,
+    MOST_LIGHT,
+    MOST_WORK,
+    MOST_WRITTEN,
+    NONE,
+    Function,
+    cells,
+)
 from oxinp._core.native.numbers import load_number
 from oxinp._core.native.objects import INT_DIGIT, INT_TAG, POSITIVE, TYPE
 
@@ -32,10 +43,13 @@ _COMPARED = (ctypes.c_uint64 * 6)(
 
 def load_operand(function: Function, handle: str, target: str, most: int | None, label: str = "general") -> None:
     """Let a register have the host's view of an operand of ours that is small; go to a label if it is not."""
+    is_few = function.new_label()
     function.load_seen(target, handle, storage="r13")
     function.require_few(handle, target, label)
     if most is not None:
+        function.if_all_few(is_few)
         function.unless_smaller(target, label, most)
+    function.code.label(is_few)
 
 
 def _load_other(function: Function, kind: type, target: str, most: int | None) -> None:
@@ -103,6 +117,7 @@ def _require_reach(function: Function, reach: int) -> None:
     code, is_light = function.code, function.new_label()
     code.compare_number("rax", _most_light(reach))
     code.jump(is_light, "l")
+    function.if_all_few(is_light)
     if reach >= 16 * HEAVY_WEIGHT:
         code.jump("general")
     code.compare_number("rax", _MOST_SAMPLED)
@@ -121,8 +136,11 @@ def _require_reach(function: Function, reach: int) -> None:
 
 
 def _most_light(reach: int) -> int:
-    """Return how many elements of 8 bytes are not below the threshold any more, of the usual one."""
-    return -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach)
+    """Return how many elements of 8 bytes are too many to be the host's wherever larger ones belong, see `is_light`.
+
+    That is so of the usual threshold.
+    """
+    return min(MOST_LIGHT, -(-MOST_WORK // reach))
 
 
 def _weigh(weight: float, nbytes: int) -> None:
@@ -137,6 +155,7 @@ def _count_learned(function: Function, reach: int) -> None:
     code, is_known = function.code, function.new_label()
     code.compare_number("rax", _most_light(reach))
     code.jump(is_known, "l")
+    function.if_all_few(is_known)
     code.set("rcx", ctypes.addressof(cells))
     code.decrement("rcx", LEARNED)
     code.jump(is_known, "ne")

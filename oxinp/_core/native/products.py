@@ -23,6 +23,7 @@ from oxinp._core.native.operators import compute, load_operand
 _POINTERS, _COUNTS, _STRIDES, _SHAPE, _VALUE, _STATUS = (ROOM + at for at in (0, 24, 56, 128, 144, 160))
 STACK = ROOM + 160 + 16
 """Bytes of the stack that a function which computes products needs, an odd number of words."""
+_MOST_TERMS = 1 << 18  # products of elements up to which Python's lock is kept
 _ROWS, _TERMS, _COLUMNS = (_COUNTS + 8 * i for i in range(1, 4))
 
 
@@ -115,6 +116,10 @@ def call_loop(function: Function, label: str) -> None:
     _place(function, 1, "r14", (_TERMS, _COLUMNS), 0, label)
     code.set("rax", 1)
     code.store("rsp", _COUNTS, "rax")
+    for extent in (_ROWS, _TERMS, _COLUMNS):
+        code.multiply("rax", "rsp", extent)
+        code.compare_number("rax", _MOST_TERMS)
+        code.jump(label, "g")
     _place_results(function)
     code.compare_number("rdx", 0)
     code.jump(is_scalar, "e")

@@ -7,7 +7,7 @@ from typing import Any
 
 from oxinp._core.lazy import inlining
 from oxinp._core.native import elementwise, loops, objects
-from oxinp._core.native.function import MIDDLING, Function
+from oxinp._core.native.function import MIDDLING, MOST_LIGHT, MOST_WORK, Function
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.ufunc.objects import OF_TWO
@@ -137,11 +137,16 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     )
 
     def require_light() -> None:
+        is_light = function.new_label()
+        function.if_all_few(is_light)
+        code.compare_number("rax", MOST_LIGHT)
+        code.jump("general", "ge")
         code.load("rcx", "rbx", reach)
         code.load_int("rcx", "rcx", INT_DIGIT)
         code.multiply_by("rax", "rcx")
-        code.compare_number("rax", 2 * inlining.MOST_FEW * inlining.HEAVY)  # of elements of 8 bytes
+        code.compare_number("rax", MOST_WORK)
         code.jump("general", "ge")
+        code.label(is_light)
 
     function.begin()
     function.unless_type("rbx", kind, "general")
