@@ -40,7 +40,8 @@ _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 _RETURNED = (*NUMBERS, np.int16, np.uint16, np.uint32, np.uint64, np.float16, np.complex64, bool, int, float, list)
 """Types of results that are no arrays."""
 _KINDS = (*REALS, np.complex128, np.complex64)
-_IS_PLAIN, _IS_OWNER = CONTIGUOUS | ALIGNED | WRITEABLE, 0x4  # flags; the second is of what has its own memory
+_IS_OWNER = 0x4  # the flag of what has its own memory
+_IS_OWN, _IS_PLAIN = _IS_OWNER | ALIGNED | WRITEABLE, CONTIGUOUS | ALIGNED | WRITEABLE
 
 
 class _Anew(Call):
@@ -267,12 +268,13 @@ class _Anew(Call):
 def _require_new(call: _Anew, label: str) -> None:
     """Go to a label unless the array in `r13` has memory of its own, or all of that of one that nobody else has."""
     code = call.code
-    code.load_int("rax", "r13", ARRAY_FLAGS)
-    code.and_number("rax", _IS_PLAIN)
-    code.compare_number("rax", _IS_PLAIN)
-    code.jump(label, "ne")
-    code.test_with("r13", ARRAY_FLAGS, _IS_OWNER)
-    code.jump("is owner", "ne")
+    for flags, found in ((_IS_OWN, "is owner"), (_IS_PLAIN, "is plain")):
+        code.load_int("rax", "r13", ARRAY_FLAGS)
+        code.and_number("rax", flags)
+        code.compare_number("rax", flags)
+        code.jump(found, "e")
+    code.jump(label)
+    code.label("is plain")
     code.load("r12", "r13", ARRAY_BASE)
     code.compare_number("r12", 0)
     code.jump(label, "e")

@@ -50,6 +50,8 @@ MIDDLING = (
     *(np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64),
 )
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
+WIDE = np.complex128
+"""That of elements of 16 bytes which may be so, too; each counts twice."""
 
 _USUAL = MOST_FEW * HEAVY  # the threshold
 MOST_LIGHT, MOST_WORK = _USUAL // 8, 2 * MAX_WORK * _USUAL
@@ -147,13 +149,15 @@ class Function(Frame):
         self.code.label(done)
 
     def require_host(self, handle: str, seen: str) -> None:
-        """Go to the general function unless an array is small, or below the threshold and of elements of 8 bytes."""
+        """Go to the general function unless an array is small, or below the threshold and of numbers."""
         done, may_be_larger = self.new_label(), self.new_label()
         self.require_few(handle, seen, may_be_larger)
         self.code.jump(done)
         self.code.label(may_be_larger)
-        self.require_elements(seen, MIDDLING)
-        self.require_middle(seen)
+        self.require_elements(seen, (*MIDDLING, WIDE))
+        self.multiply_extents(seen)
+        self.count_words(seen)
+        self.require_below(MIDDLE, "rax")
         self.code.label(done)
 
     def multiply_broadcast(self, one: str, other: str) -> None:
@@ -214,6 +218,24 @@ class Function(Frame):
         code.multiply("rax", "rdx", 0)
         code.add("rdx", 8)
         code.jump(again)
+        code.label(done)
+
+    def count_words(self, *operands: str) -> None:
+        """Let `rax`, the elements of what some arrays of NumPy's and numbers make, have words of 8 bytes, or more."""
+        code, is_wide, done = self.code, self.new_label(), self.new_label()
+        for operand in operands:
+            is_array, is_narrow = self.new_label(), self.new_label()
+            code.load("r8", operand, TYPE)
+            self.if_one_of("r8", (np.ndarray,), is_array)
+            self.if_one_of("r8", (complex, WIDE), is_wide)
+            code.jump(is_narrow)
+            code.label(is_array)
+            code.load("r8", operand, ARRAY_DTYPE)
+            self.if_one_of("r8", (np.dtype(WIDE),), is_wide)
+            code.label(is_narrow)
+        code.jump(done)
+        code.label(is_wide)
+        code.add_register("rax", "rax")
         code.label(done)
 
     def unless_smaller(self, array: str, label: str, most: int | None = None) -> None:
@@ -488,6 +510,7 @@ __all__ = [
     "STORED_HOST",
     "VALUE",
     "VIEW",
+    "WIDE",
     "Function",
     "cells",
 ]

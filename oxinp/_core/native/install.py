@@ -144,7 +144,7 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
         **{(kind, name): maker for name, maker in of_arrays.items()},
         **{
             (number, name): partial(numbers.beside_array, kind, name=name)
-            for number in (np.float64, np.float32, np.int64)
+            for number in (np.float64, np.float32, np.int64, np.complex128, np.int32, np.uint8)
             for name in _OF_NUMBERS
         },
         (ufunc, "call"): partial(ufuncs.call, ufunc, arrays=kind),

@@ -99,10 +99,18 @@ def address_of(known: bytes) -> int:
 def place_number(function: Function, place: int, number: str, label: str) -> None:
     """Let the stack have the address of a number as an element, which does not change it."""
     code = function.code
-    is_there, is_integer, is_placed, is_converted = (function.new_label() for _ in range(4))
+    is_there, is_integer, is_placed, is_converted, is_real = (function.new_label() for _ in range(5))
     code.load("rax", number, TYPE)
     code.compare_with("r15", _NUMBER, "rax")
     code.jump(is_there, "e")
+    code.set("rcx", id(complex))
+    code.compare("rax", "rcx")
+    code.jump(is_real, "ne")
+    code.set("rax", id(np.complex128))
+    code.compare_with("r15", _NUMBER, "rax")
+    code.jump(label, "ne")
+    code.jump(is_there)
+    code.label(is_real)
     function.if_one_of("rax", (int,), is_integer)
     code.set("rcx", id(float))
     code.compare("rax", "rcx")

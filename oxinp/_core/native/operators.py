@@ -22,6 +22,7 @@ from oxinp._core.native.function import (
     MOST_WORK,
     MOST_WRITTEN,
     NONE,
+    WIDE,
     Function,
     cells,
 )
@@ -97,15 +98,16 @@ def compute(
 
 
 def _require_middling(function: Function, array: str, reach: int) -> None:
-    """Go to the general function unless an array is the host's by its bytes, of elements of 8 bytes or less."""
+    """Go to the general function unless an array of numbers is the host's by its bytes; `rax` has its words."""
     code = function.code
     code.set("rcx", ctypes.addressof(cells))
     code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
     code.jump("general", "e")
-    function.require_elements(array, MIDDLING)
+    function.require_elements(array, (*MIDDLING, WIDE))
     function.multiply_extents(array)
     code.compare_number("rax", 0)
     code.jump("general", "e")
+    function.count_words(array)
     _require_reach(function, reach)
 
 
@@ -196,29 +198,21 @@ def _compute_middling(
     function.load_seen("r14", "rbp", storage="r13")
     _require_middling(function, "r14", reach)
     function.multiply_broadcast("r12", "r14")
-    _require_reach(function, reach)
-    code.jump("compute middling")
+    code.jump("sized middling")
     code.label("middling number")
-    _require_real(function, "rbp")
     code.move("r14", "rbp")
     function.multiply_extents("r12")
-    code.jump("compute middling")
+    code.jump("sized middling")
     code.label("middling number first")
     function.load_seen("r14", "rbp", storage="r13")
     _require_middling(function, "r14", reach)
-    _require_real(function, "rbx")
     code.move("r12", "rbx")
     function.multiply_extents("r14")
-    code.label("compute middling")
+    code.label("sized middling")
+    function.count_words("r12", "r14")
+    _require_reach(function, reach)
     _count_learned(function, reach)
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
-
-
-def _require_real(function: Function, number: str) -> None:
-    """Go to the general function where a number makes elements of 16 bytes."""
-    function.code.set("rcx", id(np.complex128))
-    function.code.compare_with(number, TYPE, "rcx")
-    function.code.jump("general", "e")
 
 
 def _loop_call(function: Function, ufunc: np.ufunc, *operands: str) -> _CallLoop:
@@ -291,7 +285,6 @@ def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> 
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", reach)
-    function.multiply_extents("r12")
     _count_learned(function, reach)
     compute(function, numpys, call_loop, "r12", is_few=False)
     function.end_wrap("r13")
@@ -317,7 +310,6 @@ def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", 16)
-    function.multiply_extents("r12")
     _count_learned(function, 16)
     compute(function, numpys, call_loop, "r12", "rbp", is_few=False)
     code.label("of another")
@@ -392,7 +384,6 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     code.jump("sized")
     code.label("middling")
     _require_middling(function, "r12", reach)
-    function.multiply_extents("r12")
     _count_learned(function, reach)
     code.label("sized")
     code.set("rcx", NONE)

@@ -7,7 +7,7 @@ from typing import Any
 
 from oxinp._core.lazy import inlining
 from oxinp._core.native import elementwise, loops, objects
-from oxinp._core.native.function import MIDDLING, MOST_LIGHT, MOST_WORK, Function
+from oxinp._core.native.function import MIDDLING, MOST_LIGHT, MOST_WORK, WIDE, Function
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.ufunc.objects import OF_TWO
@@ -92,7 +92,7 @@ def array_ufunc(kind: type, method: Any) -> bytes:
     code.compare_number("rax", inlining.HEAVY)
     code.jump("general", "g")
     function.load_seen("r14", "rbx", storage="r8")
-    function.require_elements("r14", MIDDLING)
+    function.require_elements("r14", (*MIDDLING, WIDE))
     function.require_small("rbx", "r14")
     _compute(function, "r12", "r14")
     function.end_wrap("r13")
@@ -126,6 +126,7 @@ def _load_two(function: Function, arrays: type) -> None:
     load_number(function, "r13", "r14", "r12", is_kept=False)
     function.multiply_extents("r14")
     code.label("counted")
+    function.count_words("r12", "r14")
 
 
 def call(kind: type, before: int, arrays: type) -> bytes:
@@ -163,6 +164,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     function.load_seen("r12", "r13", storage="r8")
     function.require_host("r13", "r12")
     function.multiply_extents("r12")
+    function.count_words("r12")
     require_light()
     code.jump("compute one")
     code.label("one number")

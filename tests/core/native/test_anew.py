@@ -26,7 +26,9 @@ EXPRESSIONS = [
         np.cumprod(b); np.sort(b); np.argsort(M, axis=0); np.argmax(M, axis=1); np.argmin(M); np.linalg.norm(a);
         np.linalg.norm(M, axis=1); np.linalg.norm(M, 'fro'); np.linalg.inv(S); np.linalg.det(S);
         np.linalg.solve(S, a[:4]); np.linalg.inv(M); np.trace(S); np.inner(a, b); np.cross(a[:3], b[:3]);
-        np.tensordot(S, S, 1); np.einsum('ij,jk->ik', S, S); np.clip(a, 0.2, 0.6); np.clip(a, b, None);
+        np.tensordot(S, S, 1); np.einsum('ij,jk->ik', S, S); np.einsum('ij,jab->aib', S[:2, :2], I);
+        np.tensordot(S, S, 1).T; np.einsum('ij,jk->ki', S, S)[1:]; np.sum(I, axis=1); np.sort(M.T);
+        np.clip(a, 0.2, 0.6); np.clip(a, b, None);
         np.round(a, 2); np.prod(b); np.sum(M, axis=0); np.sum(M, 1, keepdims=True); np.mean(M, axis=1);
         np.max(M, axis=0); np.min(M, (0, 1)); np.any(M > 1, axis=0); np.all(M, axis=1); np.median(a);
         np.average(a, weights=b); np.searchsorted(a, b); np.bincount(k); np.digitize(a, b); np.interp(a, b, a);
@@ -66,6 +68,7 @@ def given(xp):
         "h": rng.random((3, 3)).astype(np.float16),
         "L": rng.random((60, 60)),
         "B": rng.random(9000),
+        "I": rng.random((2, 3, 4)) + 1j,
         "E": np.empty((0, 3)),
         "Z": np.array(2.5),
         "t": np.array(["b", "a"]),
@@ -120,7 +123,8 @@ def test_results_share_nothing(expression):
 
 
 @pytest.mark.parametrize(
-    "expression", ["np.roll(a, 1)", "np.hstack((a, b))", "np.sum(M, axis=1)", "M.std()", "a.tolist()"]
+    "expression",
+    ["np.roll(a, 1)", "np.hstack((a, b))", "np.sum(M, axis=1)", "M.std()", "np.einsum('ij,jab->aib', S[:2, :2], I)"],
 )
 def test_no_function_of_ours_is_entered(expression):
     with config.override(offload_threshold=65536):

@@ -172,7 +172,7 @@ def test_what_is_not_small_is_numpys(dtype):
         a, b = shape(oxinp.array(x)), shape(oxinp.array(y))
         for compute in (*OPERATORS.values(), operator.floordiv, operator.xor, operator.ne, np.maximum, np.arctan2):
             _assert_told_the_same(partial(compute, a, b), partial(compute, shape(x), shape(y)))
-            for number in (2, 300, -1, 0.5, x[3]):
+            for number in (2, 300, -1, 0.5, 1j, x[3]):
                 _assert_told_the_same(partial(compute, a, number), partial(compute, shape(x), number))
                 _assert_told_the_same(partial(compute, number, a), partial(compute, number, shape(x)))
         for compute in (operator.neg, operator.abs, operator.invert, np.sqrt, np.exp, np.square, partial(pow, exp=2)):

@@ -55,6 +55,9 @@ EXPRESSIONS = _listed(
     K[:, None, :] - K[None]; E + M[:1, :3]; M[:, :1] * 2.0; np.maximum(M[:, :1], M[:1]); np.exp(M[:, :1]);
     np.minimum(M[:, :1], 0); M[:, :1] > M[:1]; x * M[:, :1]; c[:, None] * c; np.add(K[:, :1], i);
     K[:, :1] + K[:, :1].T; L[:, :1] + L[:1]; M[:, :1] + Z; D @ D[0]; D[:, 0] @ D; D @ a; D @ i[:1]; D.T @ D[:, 1];
+    C * C; C[:, :1] * C[0]; 1j * C; a - 1j * a; B * 1j; 1j * f; i - 1j; np.exp(C[:30]); C / C; C**2; -C; C == C; C + D[:50, :60];
+    np.add(C, 1j); np.maximum(1j, C); c * (2 + 1j); v[1] * C; np.complex128(1j) * C; np.complex128(1j) * a; C.sum(); C.copy();
+    U + U; U != U[::-1]; U + 3; U & 7; B / B; B % 0.7;
     B @ B; B[1:3000] @ B[:2999]; B @ B[1:]; D[0] @ Z; D[None] @ D[0]; B[1:] - B[:-1]; D - D[0]
     """
 )
@@ -136,6 +139,8 @@ def given(xp):
         "f": random.normal(size=5).astype(np.float32),
         "c": random.normal(size=4) + 1j,
         "B": random.normal(size=5000),
+        "C": random.normal(size=(50, 60)) + 1j,
+        "U": np.arange(5000).astype(np.uint8),
         "D": random.normal(size=(60, 70)),
         "m": np.arange(6) % 2 == 0,
         "t": np.array(["a", "bc", "d"]),
@@ -227,6 +232,8 @@ def calls_of_ours(text):
     np.sqrt(a * a); np.maximum(a, 0.5); a[2] = 7; a[1:3] = b[1:3]; a += b; M[1] -= M[0]; L[3, 4]; L[3, :9] = L[4, :9];
     L[3, :9] -= 1.5; M[1, 2] -= x; a * x; i * 2; x * a; x - M; a**2; M * M[:, :1]; M - M[0]; M[:, :1] > M[:1];
     np.maximum(M[:, :1], M); M -= M[:, :1]; a[m]; a[k]; a[k] = 1.5; a[m] = 0; M[k]; M[k] = M[0];
+    C * C; C[:, :1] * C[0]; 1j * C; a - 1j * a; B[:3000] * 1j; np.exp(C[:30]); np.add(C, 1j); C += C; U + U; U != U;
+    U & 7; U == 3; B / B; np.sqrt(B * B); np.exp(B[:4000]); np.complex128(1j) * C; np.complex128(1j) * a; U += U;
     B[1:-1] = 0.5 * B[2:]; B += B; D -= D[:, :1]; D @ D[0]; D[0, :60] @ D; B[B > 0]; B[B > 0] = 0; a[None]
     """
     ),
