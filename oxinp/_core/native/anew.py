@@ -333,10 +333,11 @@ def _code(kind: type, most: int) -> bytes:
 def most_positional(function: Callable[..., Any]) -> int:
     """Return how many arguments come before the one that a function may write to."""
     try:
-        names = list(inspect.signature(function).parameters)
+        parameters = list(inspect.signature(function).parameters.values())
     except ValueError:  # of functions in C, before NumPy 2.4
         return 1
-    return min(names.index("out") if "out" in names else _MOST, _MOST)
+    places = [i for i, each in enumerate(parameters) if each.name == "out" and each.kind is not each.KEYWORD_ONLY]
+    return min(*places, _MOST, _MOST)
 
 
 __all__ = ["anew", "most_positional"]

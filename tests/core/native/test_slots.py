@@ -55,8 +55,9 @@ EXPRESSIONS = _listed(
     K[:, None, :] - K[None]; E + M[:1, :3]; M[:, :1] * 2.0; np.maximum(M[:, :1], M[:1]); np.exp(M[:, :1]);
     np.minimum(M[:, :1], 0); M[:, :1] > M[:1]; x * M[:, :1]; c[:, None] * c; np.add(K[:, :1], i);
     K[:, :1] + K[:, :1].T; L[:, :1] + L[:1]; M[:, :1] + Z; D @ D[0]; D[:, 0] @ D; D @ a; D @ i[:1]; D.T @ D[:, 1];
-    C * C; C[:, :1] * C[0]; 1j * C; a - 1j * a; B * 1j; 1j * f; i - 1j; np.exp(C[:30]); C / C; C**2; -C; C == C; C + D[:50, :60];
-    np.add(C, 1j); np.maximum(1j, C); c * (2 + 1j); v[1] * C; np.complex128(1j) * C; np.complex128(1j) * a; C.sum(); C.copy();
+    C * C; C[:, :1] * C[0]; 1j * C; a - 1j * a; B * 1j; 1j * f; i - 1j; np.exp(C[:30]); C / C; C**2; -C; C == C;
+    C + D[:50, :60]; C.sum(); C.copy();
+    np.add(C, 1j); np.maximum(1j, C); c * (2 + 1j); v[1] * C; np.complex128(1j) * C; np.complex128(1j) * a;
     U + U; U != U[::-1]; U + 3; U & 7; B / B; B % 0.7;
     B @ B; B[1:3000] @ B[:2999]; B @ B[1:]; D[0] @ Z; D[None] @ D[0]; B[1:] - B[:-1]; D - D[0]
     """
