@@ -20,7 +20,7 @@ from oxinp._core.errors import hearing
 from oxinp._core.native import objects
 from oxinp._core.native.call import ARGUMENTS, FLAGS, GIVEN, KEYWORDS, REALS, Call
 from oxinp._core.native.function import SEEN
-from oxinp._core.native.loops import ALIGNED, CONTIGUOUS, WRITEABLE
+from oxinp._core.native.loops import ALIGNED, CONTIGUOUS, OWNER, WRITEABLE
 from oxinp._core.native.numbers import NUMBERS
 from oxinp._core.native.objects import ARRAY_BASE, ARRAY_DTYPE, ARRAY_FLAGS, LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
 
@@ -40,8 +40,7 @@ _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 _RETURNED = (*NUMBERS, np.int16, np.uint16, np.uint32, np.uint64, np.float16, np.complex64, bool, int, float, list)
 """Types of results that are no arrays."""
 _KINDS = (*REALS, np.complex128, np.complex64)
-_IS_OWNER = 0x4  # the flag of what has its own memory
-_IS_OWN, _IS_PLAIN = _IS_OWNER | ALIGNED | WRITEABLE, CONTIGUOUS | ALIGNED | WRITEABLE
+_IS_OWN, _IS_PLAIN = OWNER | ALIGNED | WRITEABLE, CONTIGUOUS | ALIGNED | WRITEABLE  # flags
 
 
 class _Anew(Call):
@@ -100,7 +99,7 @@ class _Anew(Call):
         code.load("r12", "rbp")
         code.load("rax", "r12", TYPE)
         self.if_one_of("rax", _PASSED, "known")
-        self.if_one_of("rax", (self._kind,), "array")
+        self.if_one_of("rax", (self.kind,), "array")
         self.if_one_of("rax", (tuple,), "tuple")
         self.if_one_of("rax", (list,), "list")
         code.jump("general")
@@ -114,7 +113,7 @@ class _Anew(Call):
         code.jump("general", "e")
         code.load("rax", "rdx")
         code.load("rax", "rax", TYPE)
-        self.if_one_of("rax", (self._kind,), "items")
+        self.if_one_of("rax", (self.kind,), "items")
         code.jump("general")
         code.label("tuple")
         code.move("rdx", "r12")
@@ -130,7 +129,7 @@ class _Anew(Call):
         self.load_item()
         code.load("rax", "r12", TYPE)
         self.if_one_of("rax", (int, type(None)), "next item")
-        self.unless_type("r12", self._kind, "general")
+        self.unless_type("r12", self.kind, "general")
         self.require_array()
         code.jump("next item")
         code.label("known")
@@ -152,7 +151,7 @@ class _Anew(Call):
     def let_be_view(self) -> None:
         """Let `r12` have what stands for it: of an array its host's view; take a reference."""
         code, is_other = self.code, self.new_label()
-        self.unless_type("r12", self._kind, is_other)
+        self.unless_type("r12", self.kind, is_other)
         code.load("r12", "r12", SEEN)
         code.label(is_other)
         self.keep("r12")
@@ -281,7 +280,7 @@ def _require_new(call: _Anew, label: str) -> None:
     call.unless_type("r12", np.ndarray, label)
     code.compare_number_with("r12", 0, 1)  # references
     code.jump(label, "ne")
-    code.test_with("r12", ARRAY_FLAGS, _IS_OWNER)
+    code.test_with("r12", ARRAY_FLAGS, OWNER)
     code.jump(label, "e")
     call.require_same_count("r12", "r13", label)
     code.label("is owner")

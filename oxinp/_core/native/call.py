@@ -62,7 +62,7 @@ class Call(Function):
         It is small, or at least below the threshold.
         """
         self.code.load(handle, "rbp", 8 * place)
-        self.unless_type(handle, self._kind, "general")
+        self.unless_type(handle, self.kind, "general")
         self.load_seen(seen, handle, storage="r13")
         (self.require_small if is_small else self.require_host)(handle, seen)
 

@@ -29,7 +29,7 @@ from oxinp._core.native.objects import (
 )
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
 from oxinp._core.native.reductions import REDUCTIONS, reduction
-from oxinp._core.native.shapes import reshaped, transposed, view
+from oxinp._core.native.shapes import reshaped, transposed, view, view_by
 
 _MOST_JOINED = 8
 
@@ -284,6 +284,11 @@ FUNCTIONS: dict[Any, _Maker] = {
         function: _or(partial(reduction, name=name), _anew(function))
         for name, function in ((name, getattr(np, name)) for name in REDUCTIONS)
     },
+    np.flip: partial(view, function=_in_c(np.flip)),
+    np.ravel: partial(view, function=np.ndarray.ravel),
+    np.reshape: partial(view_by, function=np.ndarray.reshape, counts=(2,)),
+    np.swapaxes: partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
+    np.transpose: partial(view, function=np.ndarray.transpose),
     np.where: partial(chosen, function=_in_c(np.where)),
     np.zeros: partial(of_shape, function=np.zeros),
 }
@@ -301,6 +306,7 @@ METHODS: dict[str, _Maker] = {
     "astype": cast,
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,
+    "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
     "transpose": partial(view, function=np.ndarray.transpose),
 }
 """Methods -> what makes the code of ours."""

@@ -93,8 +93,11 @@ def _return_chosen(function: Function, numpys: int) -> None:
     code.jump("general")
 
 
-def return_part(function: Function) -> None:
-    """Return ours of NumPy's view of a part, in `r14`, of the array whose storage is in `r13`; `rbp` is the key."""
+def return_part(function: Function, end: str = "return") -> None:
+    """Return ours of NumPy's view of a part, in `r14`, of the array whose storage is in `r13`; `rbp` is the key.
+
+    `end` is the label to go to with it in `rax`.
+    """
     code = function.code
     function.make_handle("r14", "r12")
     function.put("r12", HELD, "r13")
@@ -120,11 +123,11 @@ def return_part(function: Function) -> None:
     function.load_few("r15")
     function.put("r12", KNOWN, "r15")
     code.move("rax", "r12")
-    code.jump("return")
+    code.jump(end)
     code.label("many")
     function.put("r12", KNOWN, NONE)
     code.move("rax", "r12")
-    code.jump("return")
+    code.jump(end)
 
 
 def _count_views(function: Function) -> None:

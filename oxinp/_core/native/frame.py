@@ -31,7 +31,7 @@ class Frame:
 
     def __init__(self, kind: type, before: int | None, room: int = ROOM) -> None:
         self.code = Assembler()
-        self._kind = kind
+        self.kind = kind
         self._before = before
         self._room = room
         self._num_labels = 0
@@ -87,7 +87,7 @@ class Frame:
             ("rbx", "rbp", method, "is not first"),
             ("rbp", "rbx", reflected, "is none"),
         ):
-            self.unless_type(operand, self._kind, label)
+            self.unless_type(operand, self.kind, label)
             code.store("rsp", 8, operand)
             code.store("rsp", 16, other)
             code.set("rdi", id(called))

@@ -275,9 +275,9 @@ class Function(Frame):
     def make_handle(self, seen: str, target: str) -> None:
         """Let a register have a new array whose `_seen` takes over the reference; go to ``no handle`` if it fails."""
         code = self.code
-        code.set("rdi", id(self._kind))
+        code.set("rdi", id(self.kind))
         code.set("rsi", 0)
-        code.set("rax", objects.place(self._kind, "alloc"))
+        code.set("rax", objects.place(self.kind, "alloc"))
         code.load("rax", "rax")
         code.call_register("rax")
         code.compare_number("rax", 0)
@@ -474,7 +474,7 @@ class Function(Frame):
         code.jump(is_whole, "e")
         code.compare_number("rdx", 0)
         code.jump("general", "e")
-        self.unless_type("rdx", self._kind, "general")
+        self.unless_type("rdx", self.kind, "general")
         code.label(is_whole)
 
     def require_alone(self, storage: str, label: str = "general") -> None:

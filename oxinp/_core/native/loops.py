@@ -47,7 +47,7 @@ _ROW = struct.Struct("9Q")
 _FLOATS, _INTEGERS, _OTHERS = range(3)  # of 64 bits, and others
 _MOST_EXACT = 2**53  # up to which integers are floats, too
 
-CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # flags of arrays
+CONTIGUOUS, OWNER, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400  # flags of arrays; the second has its own memory
 _RAISED, _ALL_RAISED = 0x1D, 0x3F  # flags of arithmetic: invalid, division by zero, overflow, underflow; and others
 
 # Where on the stack there is what a loop is called with.
@@ -298,6 +298,7 @@ __all__ = [
     "MOST_IN_PLACE",
     "OUTPUT",
     "OUTPUT_NBYTES",
+    "OWNER",
     "POINTERS",
     "STACK",
     "STATUS",

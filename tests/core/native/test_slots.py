@@ -70,6 +70,14 @@ CALLS = _listed(
     a.reshape((2, 3)); T.reshape(12); M.reshape(4, 3).T; a.reshape(4, 4); a.reshape(2, 3)[1]; M.reshape(-1);
     a.reshape([2, 3]); a.reshape(2, 3, order='F'); E.reshape(0); r.reshape(5, 1); M.ravel(); T.ravel(); Z.ravel();
     M.ravel('F'); M[:, 1].ravel(); M.T; a.T; Z.T; T.T; M.T[1]; M.transpose(); M.transpose(1, 0); M[None].T;
+    M.T.reshape(12)[2:]; M.T.reshape(-1).base is None; M.T.ravel().base is None; M[:, ::2].reshape(6); T[::-1].ravel();
+    (lambda part: (part.__setitem__(0, 9.0), M))(M.T.reshape(12)); D.T[3]; D.T.reshape(70 * 60)[5:9]; D.reshape(-1)[7];
+    np.flip(a); np.flip(M); np.flip(D)[0]; np.flip(Z); np.flip(M, 0); np.ravel(M.T); np.reshape(M, (4, 3));
+    np.reshape(D, -1)[5]; np.reshape(M, 5); np.swapaxes(M, 0, 1); M.swapaxes(0, -1); M.swapaxes(0, 7);
+    M.swapaxes(0.5, 1); np.transpose(D)[2]; np.transpose(M, (1, 0)); B.reshape(50, 100).T; np.broadcast_to(a, (2, 6)).reshape(12);
+    r[::2].reshape(3, 1); r.reshape(5, 1).flags.writeable; np.broadcast_to(a, (2, 6)).ravel();
+    o.reshape(2, 2).T.ravel(); D.T.reshape(4200).flags.owndata; D.T.ravel().flags.owndata; D.T.reshape(60, 70).base.shape;
+    (lambda part: (part.__setitem__(0, 9.0), a))(np.flip(a)); (lambda part: (part.__setitem__(0, 9.0), D))(D.T);
     a[1:3].reshape(2, 1); a.argsort(); M.argmax(); a.argmin(); a.argmax(0); E.argmax(); o.argmax(); len(a); len(M);
     len(Z); len(E); len(M.T); len(L[:7]); np.dot(a, b); np.dot(M, a[:4]); np.dot(M, M.T); np.dot(M, M); np.dot(a, 2);
     np.dot(Z, a); np.dot(i, i); np.dot(M[None], M.T); np.dot(o, o); np.dot(a, b, out=None); np.dot(c, c);
@@ -251,6 +259,7 @@ def test_no_function_of_ours_is_entered(text):
     _listed(
         """
     a.copy(); a.astype('f4'); i.astype(float); a.reshape(2, 3); a.reshape((3, 2)); M.ravel(); M.T; M.transpose();
+    D.T; D.reshape(-1); D.T.reshape(4200); D.T.ravel(); np.flip(B); np.reshape(D, (70, 60)); D.swapaxes(0, 1);
     a.argsort(); a.argmax(); len(a); np.dot(a, b); np.dot(M, a[:4]); np.zeros(3); np.zeros((2, 3), int);
     np.zeros(3, dtype='f4'); np.empty((2, 1)); np.empty_like(a); np.array([1.0, 2]); np.arange(5); np.arange(2, 5);
     np.asarray(a); np.where(m, a, b); np.where(v == v[0], 2, -1); np.tanh(x); np.concatenate((a, b));
