@@ -6,7 +6,7 @@ import numpy as np
 
 from oxinp._core.lazy.small import DTYPES
 from oxinp._core.native import objects
-from oxinp._core.native.function import MIDDLING, Function
+from oxinp._core.native.function import LIGHT, MIDDLING, Function
 from oxinp._core.native.objects import (
     TYPE,
 )
@@ -65,6 +65,16 @@ class Call(Function):
         self.unless_type(handle, self.kind, "general")
         self.load_seen(seen, handle, storage="r13")
         (self.require_small if is_small else self.require_host)(handle, seen)
+
+    def load_light(self, place: int, handle: str, seen: str) -> None:
+        """Let registers have an argument that is an array of ours, which is only moved, and its host's view."""
+        self.code.load(handle, "rbp", 8 * place)
+        self.unless_type(handle, self.kind, "general")
+        self.load_seen(seen, handle, storage="r13")
+        self.require_host(handle, seen, is_learned=True)
+        self.multiply_extents(seen)
+        self.count_words(seen)
+        self.count_learned(LIGHT, "general")
 
     def call_numpys(self, function: object, *given: str, result: str) -> None:
         """Call a function of NumPy's with objects that nobody gives back meanwhile; go on where it does not raise."""

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.balance import SAMPLED, balance
+from oxinp._core.lazy.balance import HEAVY as HEAVY_WEIGHT
+from oxinp._core.lazy.balance import RECORDED, SAMPLED, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, end_writing
 from oxinp._core.lazy.inlining import ALL_FEW, HEAVY, MOST_FEW
@@ -28,6 +30,9 @@ from oxinp._core.native.objects import (
     ARRAY_DTYPE,
     ARRAY_NDIM,
     ARRAY_SHAPE,
+    INT_DIGIT,
+    INT_TAG,
+    POSITIVE,
     SIZE,
     TUPLE_ITEMS,
     TYPE,
@@ -66,6 +71,25 @@ the host's by their bytes alone, and operations on arrays that are its by what h
 """
 FEW, MOST, COUNT, MIDDLE, LEARNED = 0, 8, 16, 24, 32
 LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN else 0
+
+
+LIGHT = 16
+"""What an element of 16 bytes costs, of operations that do no more than move it, see `reach_of`."""
+_MOST_SAMPLED = 4 * _USUAL // 8
+"""Elements of 8 bytes from which on each operation is weighed that may be the host's."""
+_WEIGHERS: dict[int, Any] = {}  # what weighs, by what an element costs
+
+
+def _weigh(weight: float, nbytes: int) -> None:
+    balance.takes(nbytes, weight, RECORDED, SAMPLED)
+
+
+def _most_light(reach: int) -> int:
+    """Return how many words are too many to be the host's wherever larger arrays belong, see `is_light`.
+
+    That is so of the usual threshold.
+    """
+    return min(MOST_LIGHT, -(-MOST_WORK // reach))
 
 
 class Function(Frame):
@@ -148,8 +172,12 @@ class Function(Frame):
         self.unless_smaller(seen, "general")
         self.code.label(done)
 
-    def require_host(self, handle: str, seen: str) -> None:
-        """Go to the general function unless an array is small, or below the threshold and of numbers."""
+    def require_host(self, handle: str, seen: str, *, is_learned: bool = False) -> None:
+        """Go to the general function unless an array is small, or below the threshold and of numbers.
+
+        Above it arrays are taken that are the host's by what has been learned, where that is said: `count_learned` is
+        to follow.
+        """
         done, may_be_larger = self.new_label(), self.new_label()
         self.require_few(handle, seen, may_be_larger)
         self.code.jump(done)
@@ -157,8 +185,74 @@ class Function(Frame):
         self.require_elements(seen, (*MIDDLING, WIDE))
         self.multiply_extents(seen)
         self.count_words(seen)
-        self.require_below(MIDDLE, "rax")
+        if is_learned:
+            self.require_reach(LIGHT)
+        else:
+            self.require_below(MIDDLE, "rax")
         self.code.label(done)
+
+    def require_reach(self, reach: int) -> None:
+        """Go to the general function where so many words as `rax` has, of 8 bytes, are not the host's by their bytes.
+
+        They are below the threshold, or by what has been learned; `reach` is what elements of 16 bytes cost.
+        """
+        code, is_light = self.code, self.new_label()
+        code.set("rcx", ctypes.addressof(cells))
+        code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
+        code.jump("general", "e")
+        code.compare_number("rax", _most_light(reach))
+        code.jump(is_light, "l")
+        self.if_all_few(is_light)
+        if reach >= 16 * HEAVY_WEIGHT:
+            code.jump("general")
+        code.compare_number("rax", _MOST_SAMPLED)
+        code.jump("general", "ge")
+        code.set("rdx", id(balance))
+        code.load("rdx", "rdx", LIMIT)
+        code.compare_number_with("rdx", INT_TAG, POSITIVE)
+        code.jump("general", "ne")
+        code.load_int("rdx", "rdx", INT_DIGIT)
+        code.move("rcx", "rax")
+        for _ in range(3):
+            code.add_register("rcx", "rcx")
+        code.compare("rcx", "rdx")
+        code.jump("general", "ge")
+        code.label(is_light)
+
+    def count_learned(self, reach: int, again: str) -> None:
+        """Let one operation in so many on `rax` words be weighed that are the host's by what has been learned.
+
+        Then go to a label where all begins again: other threads may have run.
+        """
+        code, is_known, is_weighed = self.code, self.new_label(), self.new_label()
+        code.compare_number("rax", _most_light(reach))
+        code.jump(is_known, "l")
+        self.if_all_few(is_known)
+        code.set("rcx", ctypes.addressof(cells))
+        code.decrement("rcx", LEARNED)
+        code.jump(is_known, "ne")
+        code.set("rdx", SAMPLED)
+        code.store("rcx", LEARNED, "rdx")
+        code.move("rdi", "rax")
+        for _ in range(3):
+            code.add_register("rdi", "rdi")
+        code.call(objects.address("PyLong_FromSsize_t"))
+        code.compare_number("rax", 0)
+        code.jump("general", "e")
+        code.move("r12", "rax")
+        code.set("rdi", id(_WEIGHERS.setdefault(reach, partial(_weigh, reach / 16))))
+        code.move("rsi", "r12")
+        code.call(objects.address("PyObject_CallOneArg"))
+        code.move("r14", "rax")
+        self.drop("r12")
+        code.compare_number("r14", 0)
+        code.jump(is_weighed, "ne")
+        code.call(objects.address("PyErr_Clear"))
+        code.jump("general")
+        code.label(is_weighed)
+        self.drop("r14")
+        code.jump(again)
+        code.label(is_known)
 
     def multiply_broadcast(self, one: str, other: str) -> None:
         """Let `rax` have the number of elements of what two arrays of NumPy's broadcast to, or more."""
@@ -496,7 +590,7 @@ __all__ = [
     "HELD",
     "HOST",
     "KNOWN",
-    "LEARNED",
+    "LIGHT",
     "LIMIT",
     "MIDDLE",
     "MIDDLING",

@@ -5,33 +5,15 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.balance import HEAVY as HEAVY_WEIGHT
-from oxinp._core.lazy.balance import RECORDED, SAMPLED, balance
-from oxinp._core.native import elementwise, loops, objects
-from oxinp._core.native.function import (
-    LEARNED,
-    LIMIT,
-    MIDDLING,
-    MOST,
-    MOST_LIGHT,
-    MOST_WORK,
-    MOST_WRITTEN,
-    NONE,
-    WIDE,
-    Function,
-    cells,
-)
+from oxinp._core.native import elementwise, loops
+from oxinp._core.native.function import MIDDLING, MOST_WRITTEN, NONE, WIDE, Function
 from oxinp._core.native.numbers import load_number
-from oxinp._core.native.objects import INT_DIGIT, INT_TAG, POSITIVE, TYPE
+from oxinp._core.native.objects import TYPE
 
-_MOST_SAMPLED = 4 * 65536 // 8
-"""Elements of 8 bytes from which on each operation is weighed that may be the host's."""
-_WEIGHERS: dict[int, Any] = {}  # what weighs, by what an element costs
 _CallLoop = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
 _COMPARED = (ctypes.c_uint64 * 6)(
     *map(
@@ -99,90 +81,12 @@ def compute(
 
 def _require_middling(function: Function, array: str, reach: int) -> None:
     """Go to the general function unless an array of numbers is the host's by its bytes; `rax` has its words."""
-    code = function.code
-    code.set("rcx", ctypes.addressof(cells))
-    code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
-    code.jump("general", "e")
     function.require_elements(array, (*MIDDLING, WIDE))
     function.multiply_extents(array)
-    code.compare_number("rax", 0)
-    code.jump("general", "e")
+    function.code.compare_number("rax", 0)
+    function.code.jump("general", "e")
     function.count_words(array)
-    _require_reach(function, reach)
-
-
-def _require_reach(function: Function, reach: int) -> None:
-    """Go to the general function where so many elements as `rax` has, of 8 bytes, are not the host's by their bytes.
-
-    They are below the threshold, or by what has been learned.
-    """
-    code, is_light = function.code, function.new_label()
-    code.compare_number("rax", _most_light(reach))
-    code.jump(is_light, "l")
-    function.if_all_few(is_light)
-    if reach >= 16 * HEAVY_WEIGHT:
-        code.jump("general")
-    code.compare_number("rax", _MOST_SAMPLED)
-    code.jump("general", "ge")
-    code.set("rdx", id(balance))
-    code.load("rdx", "rdx", LIMIT)
-    code.compare_number_with("rdx", INT_TAG, POSITIVE)
-    code.jump("general", "ne")
-    code.load_int("rdx", "rdx", INT_DIGIT)
-    code.move("rcx", "rax")
-    for _ in range(3):
-        code.add_register("rcx", "rcx")
-    code.compare("rcx", "rdx")
-    code.jump("general", "ge")
-    code.label(is_light)
-
-
-def _most_light(reach: int) -> int:
-    """Return how many elements of 8 bytes are too many to be the host's wherever larger ones belong, see `is_light`.
-
-    That is so of the usual threshold.
-    """
-    return min(MOST_LIGHT, -(-MOST_WORK // reach))
-
-
-def _weigh(weight: float, nbytes: int) -> None:
-    balance.takes(nbytes, weight, RECORDED, SAMPLED)
-
-
-def _count_learned(function: Function, reach: int) -> None:
-    """Let one operation in so many on `rax` elements be weighed that are the host's by what has been learned.
-
-    Then begin again: other threads may have run.
-    """
-    code, is_known = function.code, function.new_label()
-    code.compare_number("rax", _most_light(reach))
-    code.jump(is_known, "l")
-    function.if_all_few(is_known)
-    code.set("rcx", ctypes.addressof(cells))
-    code.decrement("rcx", LEARNED)
-    code.jump(is_known, "ne")
-    code.set("rdx", SAMPLED)
-    code.store("rcx", LEARNED, "rdx")
-    code.move("rdi", "rax")
-    for _ in range(3):
-        code.add_register("rdi", "rdi")
-    code.call(objects.address("PyLong_FromSsize_t"))
-    code.compare_number("rax", 0)
-    code.jump("general", "e")
-    code.move("r12", "rax")
-    code.set("rdi", id(_WEIGHERS.setdefault(reach, partial(_weigh, reach / 16))))
-    code.move("rsi", "r12")
-    code.call(objects.address("PyObject_CallOneArg"))
-    code.move("r14", "rax")
-    function.drop("r12")
-    code.compare_number("r14", 0)
-    code.jump("not weighed", "e")
-    function.drop("r14")
-    code.jump("start")
-    code.label("not weighed")
-    code.call(objects.address("PyErr_Clear"))
-    code.jump("general")
-    code.label(is_known)
+    function.require_reach(reach)
 
 
 def _compute_middling(
@@ -210,8 +114,8 @@ def _compute_middling(
     function.multiply_extents("r14")
     code.label("sized middling")
     function.count_words("r12", "r14")
-    _require_reach(function, reach)
-    _count_learned(function, reach)
+    function.require_reach(reach)
+    function.count_learned(reach, "start")
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
 
 
@@ -285,7 +189,7 @@ def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> 
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", reach)
-    _count_learned(function, reach)
+    function.count_learned(reach, "start")
     compute(function, numpys, call_loop, "r12", is_few=False)
     function.end_wrap("r13")
     function.end()
@@ -310,7 +214,7 @@ def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", 16)
-    _count_learned(function, 16)
+    function.count_learned(16, "start")
     compute(function, numpys, call_loop, "r12", "rbp", is_few=False)
     code.label("of another")
     code.load("rax", "rbp", TYPE)
@@ -384,7 +288,7 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     code.jump("sized")
     code.label("middling")
     _require_middling(function, "r12", reach)
-    _count_learned(function, reach)
+    function.count_learned(reach, "start")
     code.label("sized")
     code.set("rcx", NONE)
     code.compare("r13", "rcx")

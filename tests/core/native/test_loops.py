@@ -304,6 +304,10 @@ def test_both_ways_are_one(is_native):
         "a *= 0.5",
         "a[1:] += b[1:]",
         "a**0.5",
+        "np.where(a > 1.5, a, b)",
+        "np.where(a > 1.5, 2.0, b)",
+        "a.copy()",
+        "a.astype(int)",
     ],
 )
 def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement):
@@ -311,7 +315,7 @@ def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement):
     with config.override(offload_threshold=65536, adaptive_placement=True):
         balance.begin(65536, is_adaptive=True)
         try:
-            ours, numpys = {"a": oxinp.array(x), "b": oxinp.array(y)}, {"a": x.copy(), "b": y}
+            ours, numpys = {"a": oxinp.array(x), "b": oxinp.array(y), "np": oxinp}, {"a": x.copy(), "b": y, "np": np}
             np.asarray(ours["a"]), np.asarray(ours["b"])
             balance._settle(3)
             mode = "exec" if "= " in statement and "==" not in statement else "eval"

@@ -74,9 +74,11 @@ CALLS = _listed(
     (lambda part: (part.__setitem__(0, 9.0), M))(M.T.reshape(12)); D.T[3]; D.T.reshape(70 * 60)[5:9]; D.reshape(-1)[7];
     np.flip(a); np.flip(M); np.flip(D)[0]; np.flip(Z); np.flip(M, 0); np.ravel(M.T); np.reshape(M, (4, 3));
     np.reshape(D, -1)[5]; np.reshape(M, 5); np.swapaxes(M, 0, 1); M.swapaxes(0, -1); M.swapaxes(0, 7);
-    M.swapaxes(0.5, 1); np.transpose(D)[2]; np.transpose(M, (1, 0)); B.reshape(50, 100).T; np.broadcast_to(a, (2, 6)).reshape(12);
+    M.swapaxes(0.5, 1); np.transpose(D)[2]; np.transpose(M, (1, 0)); B.reshape(50, 100).T;
+    np.broadcast_to(a, (2, 6)).reshape(12);
     r[::2].reshape(3, 1); r.reshape(5, 1).flags.writeable; np.broadcast_to(a, (2, 6)).ravel();
-    o.reshape(2, 2).T.ravel(); D.T.reshape(4200).flags.owndata; D.T.ravel().flags.owndata; D.T.reshape(60, 70).base.shape;
+    o.reshape(2, 2).T.ravel(); D.T.ravel().flags.owndata; D.T.reshape(60, 70).base.shape;
+    D.T.reshape(4200).flags.owndata;
     (lambda part: (part.__setitem__(0, 9.0), a))(np.flip(a)); (lambda part: (part.__setitem__(0, 9.0), D))(D.T);
     a[1:3].reshape(2, 1); a.argsort(); M.argmax(); a.argmin(); a.argmax(0); E.argmax(); o.argmax(); len(a); len(M);
     len(Z); len(E); len(M.T); len(L[:7]); np.dot(a, b); np.dot(M, a[:4]); np.dot(M, M.T); np.dot(M, M); np.dot(a, 2);
@@ -92,6 +94,9 @@ CALLS = _listed(
     np.arange(True); np.arange(5, dtype='f4'); np.asarray(a) is a; np.asarray(a, int); np.where(m, a, b);
     np.where(a > b, a, i); np.where(m, a, 0); np.where(M > 0, M, a[:4]); np.where(m, a, M); np.where(m);
     np.where(m, 2, -1); np.where(m, a, 0.5); np.where(m, x, a); np.where(m, 2**70, a); np.where(m, t, a);
+    np.where(B > 0, B, 0.0); np.where(D > D[0], D, D[:, :1]); np.where(B > 0, 1, 0); np.where(U > 9, U, B);
+    np.where(C == C, C, 0); np.where(C.real > 0, C, D[:50, :60]); np.where(B > 0, B[:1], B); C.copy();
+    C.astype(complex);
     np.where(M[:, :1] > 0, M, M[:1]); np.where(L > 0, L, L); np.where(m, o, o); np.where(Z, a, b);
     np.concatenate((a, b)); np.concatenate([a, i, h]); np.concatenate((M, M)); np.concatenate((M, a));
     np.concatenate(()); np.concatenate([a, 2]); np.concatenate((a, b), 0); np.concatenate([M, M], axis=1);
@@ -259,7 +264,9 @@ def test_no_function_of_ours_is_entered(text):
     _listed(
         """
     a.copy(); a.astype('f4'); i.astype(float); a.reshape(2, 3); a.reshape((3, 2)); M.ravel(); M.T; M.transpose();
-    D.T; D.reshape(-1); D.T.reshape(4200); D.T.ravel(); np.flip(B); np.reshape(D, (70, 60)); D.swapaxes(0, 1);
+    np.where(B > 0, B, 0.0); np.where(D > D[0], D, D[:, :1]); np.where(U > 9, U, U); C.copy(); B.astype(int);
+    np.empty_like(C); D.T; D.reshape(-1); D.T.reshape(4200); D.T.ravel(); np.flip(B); np.reshape(D, (70, 60));
+    D.swapaxes(0, 1);
     a.argsort(); a.argmax(); len(a); np.dot(a, b); np.dot(M, a[:4]); np.zeros(3); np.zeros((2, 3), int);
     np.zeros(3, dtype='f4'); np.empty((2, 1)); np.empty_like(a); np.array([1.0, 2]); np.arange(5); np.arange(2, 5);
     np.asarray(a); np.where(m, a, b); np.where(v == v[0], 2, -1); np.tanh(x); np.concatenate((a, b));
