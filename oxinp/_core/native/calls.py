@@ -297,7 +297,9 @@ FUNCTIONS: dict[Any, _Maker] = {
     np.swapaxes: partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
     np.transpose: partial(view, function=np.ndarray.transpose),
     np.where: partial(chosen, function=_in_c(np.where)),
+    np.ones: partial(of_shape, function=np.ones),
     np.zeros: partial(of_shape, function=np.zeros),
+    np.zeros_like: partial(of_array, function=_in_c(np.zeros_like), is_light=True),
 }
 """Functions of NumPy's -> what makes the code of ours."""
 METHODS: dict[str, _Maker] = {

@@ -84,6 +84,10 @@ CALLS = _listed(
     len(Z); len(E); len(M.T); len(L[:7]); np.dot(a, b); np.dot(M, a[:4]); np.dot(M, M.T); np.dot(M, M); np.dot(a, 2);
     np.dot(Z, a); np.dot(i, i); np.dot(M[None], M.T); np.dot(o, o); np.dot(a, b, out=None); np.dot(c, c);
     np.dot(m, m); np.zeros(3); np.zeros((2, 3)); np.zeros(3, int); np.zeros((2, 1), dtype='f4'); np.zeros(());
+    np.zeros(5000); np.ones(3); np.ones((2, 5), int); np.ones(5000, dtype='u1'); np.zeros((90, 90), bool);
+    np.zeros_like(D);
+    np.zeros_like(a, int); np.ones(3, 'x'); np.arange(5000); np.arange(100, 7000); np.arange(90_000); np.zeros(9000);
+    np.zeros_like(o); np.zeros_like(3); np.zeros_like(T); np.ones(2, order='F'); np.ones(-2);
     np.zeros(True); np.zeros(-1); np.zeros((2, -3)); np.zeros(3, 'x'); np.zeros([2, 2]); np.zeros(9, order='F');
     np.zeros(0); np.zeros((0, 2**50)); np.zeros(3, dtype=a.dtype); np.zeros(2, object); np.zeros();
     np.zeros(4, float, 'F'); np.empty(3).shape; np.empty((2, 3), int).dtype; np.empty_like(M).shape;
@@ -268,6 +272,7 @@ def test_no_function_of_ours_is_entered(text):
     np.empty_like(C); D.T; D.reshape(-1); D.T.reshape(4200); D.T.ravel(); np.flip(B); np.reshape(D, (70, 60));
     D.swapaxes(0, 1);
     a.argsort(); a.argmax(); len(a); np.dot(a, b); np.dot(M, a[:4]); np.zeros(3); np.zeros((2, 3), int);
+    np.zeros(5000); np.ones(5000, np.int32); np.zeros_like(D); np.arange(5000);
     np.zeros(3, dtype='f4'); np.empty((2, 1)); np.empty_like(a); np.array([1.0, 2]); np.arange(5); np.arange(2, 5);
     np.asarray(a); np.where(m, a, b); np.where(v == v[0], 2, -1); np.tanh(x); np.concatenate((a, b));
     np.concatenate([a, b, i]); np.zeros(3, np.float64); np.outer(a, b)
