@@ -196,6 +196,11 @@ def _method(kind: type, name: str, address: int) -> Any:
     return new(kind, definition)
 
 
+def _of(kind: type, make: Callable[..., bytes]) -> Callable[[type, int], bytes]:
+    """Return what makes the code of a method of another class than that of arrays."""
+    return lambda _, before: make(kind, before)
+
+
 def _called(kind: type) -> Iterator[tuple[Any, Callable[[type, int], bytes]]]:
     """Yield the functions that Python wrote, and what makes the code of their calls."""
     if objects.VECTORCALL is None:
@@ -203,6 +208,7 @@ def _called(kind: type) -> Iterator[tuple[Any, Callable[[type, int], bytes]]]:
     for function, make in (
         *((_functions.get(theirs), make) for theirs, make in calls.FUNCTIONS.items()),
         *((getattr(kind, name), make) for name, make in calls.METHODS.items()),
+        *((getattr(ufunc, name), _of(ufunc, make)) for name, make in ufuncs.methods(ufunc, kind).items()),
         (kind.__dict__["T"].fget, calls.transposed),
     ):
         if type(function) is FunctionType:

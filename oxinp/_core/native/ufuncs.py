@@ -1,15 +1,24 @@
-"""Calls of ufuncs with small arrays on the host, in machine code: of ours, and of NumPy's with numbers of its own."""
+"""Calls of ufuncs and of their methods with arrays on the host, in machine code.
+
+They are ours, or NumPy's with numbers of its own.
+"""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from oxinp._core.lazy import inlining
 from oxinp._core.native import elementwise, loops, objects
-from oxinp._core.native.function import MIDDLING, MOST_LIGHT, MOST_WORK, WIDE, Function
+from oxinp._core.native.call import FLAGS, GIVEN, Call
+from oxinp._core.native.function import MIDDLE, MIDDLING, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.reduction.table import BY_UFUNC, SCANS
 from oxinp._core.ufunc.objects import OF_TWO
 from oxinp._core.ufunc.table import UFUNCS
 
@@ -193,4 +202,103 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     return code.assembled()
 
 
-__all__ = ["array_ufunc", "call"]
+def _load_numpys(called: Call, kind: type, *counts: int) -> None:
+    """Let `r15` have NumPy's ufunc, of a method's call with so many arguments in all."""
+    code = called.code
+    called.begin_call(*counts)
+    for count in counts:
+        code.label(f"{count} arguments")
+    code.load("rbx", "rbp", 0)
+    called.unless_type("rbx", kind, "general")
+    code.load("r15", "rbx", objects.offset(kind.__dict__["_numpys"]))
+
+
+def _return_found(called: Call, method: object) -> None:
+    """Return ours of what a method of NumPy's ufuncs makes of what lies on the stack, `r14` things."""
+    code, is_made = called.code, called.new_label()
+    called.unless_reported()
+    for i in range(3):
+        code.load("r12", "rsp", GIVEN + 8 * i)
+        called.keep("r12")
+    code.move("rdx", "r14")
+    called.call_with_given(method)
+    code.move("r13", "rax")
+    for i in range(3):
+        code.load("r12", "rsp", GIVEN + 8 * i)
+        called.drop("r12")
+    code.compare_number("r13", 0)
+    code.jump(is_made, "ne")
+    called.return_error()
+    code.label(is_made)
+    called.return_new("r13", "r12", is_few=False)
+
+
+def along(kind: type, before: int | None, method: object, known: Iterable[np.ufunc], arrays: type) -> bytes:
+    """Return the code of `reduce` or `accumulate`, of an array and an axis if one is given."""
+    called = Call(arrays, before)
+    code = called.code
+    _load_numpys(called, kind, 2, 3)
+    called.if_one_of("r15", known, "known")
+    code.jump("general")
+    code.label("known")
+    code.store("rsp", GIVEN, "r15")
+    called.load_array(1, "rbx", "r12", is_small=False)
+    code.store("rsp", GIVEN + 8, "r12")
+    called.multiply_extents("r12")
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.set("r14", 2)
+    code.set("rax", NONE)
+    code.store("rsp", GIVEN + 16, "rax")
+    code.load("rdx", "rsp", FLAGS)
+    code.add_register("rdx", "rdx")
+    code.compare_number("rdx", 4)
+    code.jump("given", "e")
+    code.load("r12", "rbp", 16)
+    called.unless_type("r12", int, "general")
+    code.store("rsp", GIVEN + 16, "r12")
+    code.set("r14", 3)
+    code.label("given")
+    _return_found(called, method)
+    return code.assembled()
+
+
+def outer(kind: type, before: int | None, arrays: type) -> bytes:
+    """Return the code of `outer` of two arrays, by a ufunc that is not heavy."""
+    called = Call(arrays, before)
+    code = called.code
+    _load_numpys(called, kind, 3)
+    code.load("rcx", "rbx", objects.offset(kind.__dict__["_reach"]))
+    code.load_int("rcx", "rcx", INT_DIGIT)
+    code.compare_number("rcx", inlining.HEAVY)
+    code.jump("general", "g")
+    code.set("rcx", id(2))
+    code.compare_with("rbx", objects.offset(kind.__dict__["_arity"]), "rcx")
+    code.jump("general", "ne")
+    code.store("rsp", GIVEN, "r15")
+    for place, seen in ((1, "r12"), (2, "r14")):
+        called.load_array(place, "rbx", seen, is_small=False)
+        code.store("rsp", GIVEN + 8 * place, seen)
+    called.multiply_extents("r14")
+    code.move("r8", "rax")
+    called.multiply_extents("r12")
+    code.multiply_by("rax", "r8")
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    called.count_words("r12", "r14")
+    called.require_below(MIDDLE, "rax")
+    code.set("r14", 3)
+    _return_found(called, np.ufunc.outer)
+    return code.assembled()
+
+
+def methods(kind: type, arrays: type) -> dict[str, Callable[..., bytes]]:
+    """Return what makes the code of the methods of ufuncs, by name."""
+    made: dict[str, Callable[..., bytes]] = {"outer": partial(outer, arrays=arrays)}
+    for name, table in (("reduce", BY_UFUNC), ("accumulate", SCANS)):
+        known = [getattr(np, each) for each in table if hasattr(np, each)]
+        made[name] = partial(along, method=getattr(np.ufunc, name), known=known, arrays=arrays)
+    return made
+
+
+__all__ = ["array_ufunc", "call", "methods"]

@@ -88,6 +88,15 @@ CALLS = _listed(
     np.zeros_like(D);
     np.zeros_like(a, int); np.ones(3, 'x'); np.arange(5000); np.arange(100, 7000); np.arange(90_000); np.zeros(9000);
     np.zeros_like(o); np.zeros_like(3); np.zeros_like(T); np.ones(2, order='F'); np.ones(-2);
+    np.maximum.accumulate(a); np.add.accumulate(M, 1); np.add.reduce(M); np.add.reduce(M, 1); np.add.reduce(a);
+    np.add.reduce(E); np.maximum.reduce(E, 1); np.maximum.reduce(B); np.add.accumulate(B); np.add.reduce(M, None);
+    np.add.reduce(M, 9); np.add.reduce(a, 'x'); np.subtract.reduce(a); np.add.reduce(c); np.add.reduce(o);
+    np.add.outer(a, b); np.add.outer(M, a); np.subtract.outer(B[:80], D[0]); np.multiply.outer(c, a);
+    np.less.outer(a, b);
+    np.divide.outer(a, np.zeros(2)); np.add.outer(a, 2); np.add.outer(B, B[:3]); np.hypot.outer(a, b);
+    np.sqrt.outer(a, b); np.add.outer(a); np.add.outer(E, a); np.add.reduce(np.array([np.inf, -np.inf])); np.add.outer(o, o);
+    np.multiply.accumulate(np.array([1e300, 1e300])); np.logical_or.reduce(m); np.add.reduce(a, axis=0);
+    np.add.reduce(a, 0, int);
     np.zeros(True); np.zeros(-1); np.zeros((2, -3)); np.zeros(3, 'x'); np.zeros([2, 2]); np.zeros(9, order='F');
     np.zeros(0); np.zeros((0, 2**50)); np.zeros(3, dtype=a.dtype); np.zeros(2, object); np.zeros();
     np.zeros(4, float, 'F'); np.empty(3).shape; np.empty((2, 3), int).dtype; np.empty_like(M).shape;
@@ -272,6 +281,8 @@ def test_no_function_of_ours_is_entered(text):
     np.empty_like(C); D.T; D.reshape(-1); D.T.reshape(4200); D.T.ravel(); np.flip(B); np.reshape(D, (70, 60));
     D.swapaxes(0, 1);
     a.argsort(); a.argmax(); len(a); np.dot(a, b); np.dot(M, a[:4]); np.zeros(3); np.zeros((2, 3), int);
+    np.maximum.accumulate(a); np.add.reduce(D, 1); np.add.accumulate(B); np.add.outer(a, b);
+    np.maximum.outer(B[:80], D[0]);
     np.zeros(5000); np.ones(5000, np.int32); np.zeros_like(D); np.arange(5000);
     np.zeros(3, dtype='f4'); np.empty((2, 1)); np.empty_like(a); np.array([1.0, 2]); np.arange(5); np.arange(2, 5);
     np.asarray(a); np.where(m, a, b); np.where(v == v[0], 2, -1); np.tanh(x); np.concatenate((a, b));
