@@ -208,7 +208,7 @@ def _called(kind: type) -> Iterator[tuple[Any, Callable[[type, int], bytes]]]:
     for function, make in (
         *((_functions.get(theirs), make) for theirs, make in calls.FUNCTIONS.items()),
         *((getattr(kind, name), make) for name, make in calls.METHODS.items()),
-        *((getattr(ufunc, name), _of(ufunc, make)) for name, make in ufuncs.methods(ufunc, kind).items()),
+        *((getattr(ufunc, name), _of(ufunc, make)) for name, make in ufuncs.methods(kind).items()),
         (kind.__dict__["T"].fget, calls.transposed),
     ):
         if type(function) is FunctionType:

@@ -292,7 +292,7 @@ def outer(kind: type, before: int | None, arrays: type) -> bytes:
     return code.assembled()
 
 
-def methods(kind: type, arrays: type) -> dict[str, Callable[..., bytes]]:
+def methods(arrays: type) -> dict[str, Callable[..., bytes]]:
     """Return what makes the code of the methods of ufuncs, by name."""
     made: dict[str, Callable[..., bytes]] = {"outer": partial(outer, arrays=arrays)}
     for name, table in (("reduce", BY_UFUNC), ("accumulate", SCANS)):

@@ -94,9 +94,9 @@ CALLS = _listed(
     np.add.outer(a, b); np.add.outer(M, a); np.subtract.outer(B[:80], D[0]); np.multiply.outer(c, a);
     np.less.outer(a, b);
     np.divide.outer(a, np.zeros(2)); np.add.outer(a, 2); np.add.outer(B, B[:3]); np.hypot.outer(a, b);
-    np.sqrt.outer(a, b); np.add.outer(a); np.add.outer(E, a); np.add.reduce(np.array([np.inf, -np.inf])); np.add.outer(o, o);
-    np.multiply.accumulate(np.array([1e300, 1e300])); np.logical_or.reduce(m); np.add.reduce(a, axis=0);
-    np.add.reduce(a, 0, int);
+    np.sqrt.outer(a, b); np.add.outer(a); np.add.outer(E, a); np.add.reduce(np.array([np.inf, -np.inf]));
+    np.add.outer(o, o); np.multiply.accumulate(np.array([1e300, 1e300])); np.logical_or.reduce(m);
+    np.add.reduce(a, axis=0); np.add.reduce(a, 0, int);
     np.zeros(True); np.zeros(-1); np.zeros((2, -3)); np.zeros(3, 'x'); np.zeros([2, 2]); np.zeros(9, order='F');
     np.zeros(0); np.zeros((0, 2**50)); np.zeros(3, dtype=a.dtype); np.zeros(2, object); np.zeros();
     np.zeros(4, float, 'F'); np.empty(3).shape; np.empty((2, 3), int).dtype; np.empty_like(M).shape;
