@@ -40,9 +40,14 @@ _BINARY = {
     "and": ("and", "bitwise_and"),
     "or": ("or", "bitwise_or"),
     "xor": ("xor", "bitwise_xor"),
+    "lshift": ("lshift", "left_shift"),
+    "rshift": ("rshift", "right_shift"),
 }
 """Slots of operators, and what their methods and their ufuncs are called."""
-_IN_PLACE = ("add", "subtract", "multiply", "true_divide", "and", "or", "xor")
+_IN_PLACE = (
+    *("add", "subtract", "multiply", "true_divide", "floor_divide", "remainder"),
+    *("and", "or", "xor", "lshift", "rshift"),
+)
 _OF_NUMBERS = ("add", "subtract", "multiply", "true_divide")
 _UNARY = ("negative", "absolute", "invert")
 _ALIGNMENT = 16

@@ -142,9 +142,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     """Return the code of a call of a ufunc of ours, of class `kind`, with one or two operands."""
     function = Function(arrays, before, loops.STACK)
     code = function.code
-    arity, is_light, numpys, reach = (
-        objects.offset(kind.__dict__[name]) for name in ("_arity", "_is_light", "_numpys", "_reach")
-    )
+    arity, numpys, reach = (objects.offset(kind.__dict__[name]) for name in ("_arity", "_numpys", "_reach"))
 
     def require_light() -> None:
         is_light = function.new_label()
@@ -189,9 +187,6 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.jump("general", "ne")
     code.set("rcx", id(2))
     code.compare_with("rbx", arity, "rcx")
-    code.jump("general", "ne")
-    code.set("rcx", id(True))
-    code.compare_with("rbx", is_light, "rcx")
     code.jump("general", "ne")
     _load_two(function, arrays)
     require_light()

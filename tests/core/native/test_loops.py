@@ -50,11 +50,22 @@ OPERATORS = {
     "//": operator.floordiv,
     "%": operator.mod,
     "&": operator.and_,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
     "<": operator.lt,
     "==": operator.eq,
     ">=": operator.ge,
 }
-IN_PLACE = {"+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv, "&=": operator.iand}
+IN_PLACE = {
+    "+=": operator.iadd,
+    "-=": operator.isub,
+    "*=": operator.imul,
+    "/=": operator.itruediv,
+    "&=": operator.iand,
+    "//=": operator.ifloordiv,
+    "%=": operator.imod,
+    "<<=": operator.ilshift,
+}
 NUMBERS = (
     *(2.0, 0.0, -0.0, 1e308, float("nan"), float("inf"), 3, 0, -7, 2**53 + 1, 2**62, 2**70, True),
     *(np.float64(1.5), np.int64(3), np.float32(0.1), np.bool_(True), np.complex128(1j), np.int32(2), 1j),

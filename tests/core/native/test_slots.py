@@ -58,6 +58,10 @@ EXPRESSIONS = _listed(
     C * C; C[:, :1] * C[0]; 1j * C; a - 1j * a; B * 1j; 1j * f; i - 1j; np.exp(C[:30]); C / C; C**2; -C; C == C;
     C + D[:50, :60]; C.sum(); C.copy();
     np.add(C, 1j); np.maximum(1j, C); c * (2 + 1j); v[1] * C; np.complex128(1j) * C; np.complex128(1j) * a;
+    i << 2; i >> i; 3 << i; U << 1; U >> U; m << m; a << 1; U << 300; i << 70; B[:900] ** 3; B[:900] ** 0.5;
+    U**3; np.hypot(B[:3000], 2.0);
+    np.arctan2(B[:3000], B[3000]); np.remainder(D, 0.7); np.floor_divide(a, b); np.left_shift(U, U); np.hypot(C, C);
+    B[:20] ** a[0];
     U + U; U != U[::-1]; U + 3; U & 7; B / B; B % 0.7;
     B @ B; B[1:3000] @ B[:2999]; B @ B[1:]; D[0] @ Z; D[None] @ D[0]; B[1:] - B[:-1]; D - D[0]
     """
@@ -132,6 +136,8 @@ WRITES = _listed(
     a[m] = 0; a[k] = 1.5; a[k] = b[:3]; a[m] = b[m]; a[m] *= 2; a[k] += 1; M[k] = 0.0; M[k] = M[0]; a[k] = a;
     a[i] = 1; a[a > 1] = x; i[m] = 2.5; a[n] = 3; r[k] = 1; T[k] = 2; L[k] = 0; a[m] = a[::-1][m]; h[n[:5]] = 2;
     M -= M[:, :1]; M *= M[:1]; M[:, :1] -= M; a += a[:1]; M += Z; M[:, :1] += 2; u += u[:1]; L -= L[:, :1];
+    i //= 4; i %= 3; a //= 0.5; a %= b; i <<= 2; i >>= 1; U <<= 1; U //= 3; U %= 0; D %= 0.7; D //= D[0]; a <<= 1;
+    U >>= 300; m <<= 1; i //= 2.0; i //= 0; a //= 0.0;
     a[1:3] = 'x'; a[0:2] = [5, 6]; a[1], a[2] = a[2], a[1]; a += a[::-1]; a += M; a += 1j; i /= 2;
     B[1:-1] = 0.5 * (B[2:] + B[:-2]); B += B; B -= 2; B /= B[:1]; D -= D[:, :1]; D[:, 2] = D[:, 3]; B[B > 0] = 0;
     D *= D; D += c[0]; D[D > 0] *= 2; B[1:] = B[:-1]; B += a; D[1:, 1:] -= D[:-1, :-1]; D[:, None] = 1
@@ -260,6 +266,8 @@ def calls_of_ours(text):
     L[3, :9] -= 1.5; M[1, 2] -= x; a * x; i * 2; x * a; x - M; a**2; M * M[:, :1]; M - M[0]; M[:, :1] > M[:1];
     np.maximum(M[:, :1], M); M -= M[:, :1]; a[m]; a[k]; a[k] = 1.5; a[m] = 0; M[k]; M[k] = M[0];
     C * C; C[:, :1] * C[0]; 1j * C; a - 1j * a; B[:3000] * 1j; np.exp(C[:30]); np.add(C, 1j); C += C; U + U; U != U;
+    i << 2; U >> U; i >>= 1; i //= 4; a %= 0.7; B[:4000] ** 3; (B * B)[:4000] ** 0.5; np.hypot(B[:3000], 2.0);
+    np.arctan2(B[:3000], B[:1]); np.remainder(D[:50], 0.7);
     U & 7; U == 3; B / B; np.sqrt(B * B); np.exp(B[:4000]); np.complex128(1j) * C; np.complex128(1j) * a; U += U;
     B[1:-1] = 0.5 * B[2:]; B += B; D -= D[:, :1]; D @ D[0]; D[0, :60] @ D; B[B > 0]; B[B > 0] = 0; a[None]
     """
