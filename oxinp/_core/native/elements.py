@@ -55,6 +55,14 @@ _FITTING: dict[Any, tuple[type, ...]] = {
     np.float32: (np.float32, bool, np.bool_, np.uint8),
 }
 """Types of elements -> types of single values that are written as they are: none warns, nor runs code of the user's."""
+_WHOLE = (np.bool_, np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)
+_CAST: dict[Any, tuple[type, ...]] = {
+    np.float64: (*_WHOLE, np.float32),
+    np.complex128: (np.float64, *_WHOLE, np.float32),
+    np.float32: _WHOLE,
+    **{kind: tuple(other for other in _WHOLE if other is not kind) for kind in _WHOLE},
+}
+"""Types of elements -> those of arrays whose elements are written as they are: no cast of these warns."""
 _KEYS = (np.bool_, np.int64, np.int32)
 """Types of the elements of arrays that are keys."""
 
@@ -247,6 +255,23 @@ def _require_fitting(function: Function) -> None:
     code.jump("general")
 
 
+def _require_cast(function: Function) -> None:
+    """Go to ``value`` where an array of NumPy's, in `r14`, is cast to the dtype of that in `r12` without a word."""
+    code = function.code
+    code.load("rax", "r14", ARRAY_DTYPE)
+    code.load("rdx", "r12", ARRAY_DTYPE)
+    code.compare("rax", "rdx")
+    code.jump("value", "e")
+    for kind, others in _CAST.items():
+        code.set("rcx", id(np.dtype(kind)))
+        code.compare("rdx", "rcx")
+        code.jump(f"no {kind}", "ne")
+        function.if_one_of("rax", map(np.dtype, others), "value")
+        code.jump("general")
+        code.label(f"no {kind}")
+    code.jump("general")
+
+
 def _write_part(function: Function, numpys: int) -> None:
     """Lay out ``large``: the part alone is asked for its size, and written to while the storage is marked."""
     code = function.code
@@ -383,7 +408,7 @@ def _add_place(function: Function, axis: int, key: str, item: int | None) -> Non
 
 
 def ass_subscript(kind: type, before: int) -> bytes:
-    """Return the code of ``array[key] = value``, for integers and slices, and numbers or arrays of the same dtype."""
+    """Return the code of ``array[key] = value``, for integers and slices, and numbers or arrays of dtypes that fit."""
     function = Function(kind, before)
     code, numpys = function.code, objects.slot(np.ndarray, "ass_subscript").value
     function.begin()
@@ -397,10 +422,7 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.label("another")
     function.load_seen("r15", "r14", storage="r8")
     code.move("r14", "r15")
-    code.load("rax", "r12", ARRAY_DTYPE)
-    code.compare_with("r14", ARRAY_DTYPE, "rax")
-    code.jump("general", "ne")
-    code.jump("value")
+    _require_cast(function)
     code.label("number")
     _require_fitting(function)
     code.label("value")
