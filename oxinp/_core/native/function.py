@@ -501,8 +501,13 @@ class Function(Frame):
                 self.code.load(register, "rsp", place)
         self.code.call(objects.address(function))
 
-    def classify_key(self, key: str, seen: str, *, element: str, view: str, new: str = "general") -> None:
-        """Go to a label by whether a key is of a single element, of a part by integers and slices, or has new axes."""
+    def classify_key(
+        self, key: str, seen: str, *, element: str, view: str, new: str = "general", mixed: str = "general"
+    ) -> None:
+        """Go to a label by whether a key is of a single element, of a part by integers and slices, or has new axes.
+
+        One that has arrays beside others is mixed.
+        """
         code = self.code
         is_integer, again, is_other, counted = (self.new_label() for _ in range(4))
         code.load_int("rdx", seen, ARRAY_NDIM)
@@ -545,6 +550,9 @@ class Function(Frame):
         code.set("rdi", id(type(...)))
         code.compare("rax", "rdi")
         code.jump(again, "e")
+        code.set("rdi", id(self.kind))
+        code.compare("rax", "rdi")
+        code.jump(mixed, "e")
         code.jump("general")
         code.label(counted)
         code.compare_number("r11", 0)

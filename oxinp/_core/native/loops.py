@@ -47,7 +47,8 @@ _ROW = struct.Struct("9Q")
 _FLOATS, _INTEGERS, _OTHERS = range(3)  # of 64 bits, and others
 _MOST_EXACT = 2**53  # up to which integers are floats, too
 
-CONTIGUOUS, OWNER, ALIGNED, WRITEABLE = 0x1, 0x4, 0x100, 0x400  # flags of arrays; the second has its own memory
+CONTIGUOUS, FORTRAN, OWNER, ALIGNED, WRITEABLE = 0x1, 0x2, 0x4, 0x100, 0x400
+"""Flags of arrays; `OWNER` is of what has its own memory."""
 _RAISED, _ALL_RAISED = 0x1D, 0x3F  # flags of arithmetic: invalid, division by zero, overflow, underflow; and others
 
 # Where on the stack there is what a loop is called with.
@@ -290,6 +291,7 @@ __all__ = [
     "ARE_KNOWN",
     "CONTIGUOUS",
     "COUNT",
+    "FORTRAN",
     "INPUT",
     "INPUT_NBYTES",
     "IS_IN_ROWS",
