@@ -240,6 +240,11 @@ _ANEW = (
     *("triu", "var", "vdot", "vstack", "allclose", "array_equal", "argmax", "argmin", "argsort", "clip", "cumsum"),
 )
 """Functions that make something new, as large as what they are given at most, and no tuple."""
+_TRANSFORMS = (
+    *("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),
+    *("fftshift", "ifftshift"),
+)
+"""Those of `numpy.fft`, of which arrays below the threshold are the host's, see `HOST_SHARE`."""
 _METHODS_ANEW = (
     "clip",
     "cumprod",
@@ -287,6 +292,7 @@ FUNCTIONS: dict[Any, _Maker] = {
     np.outer: partial(outer, function=np.multiply.outer),
     **{function: _anew(function) for function in (getattr(np, name) for name in _ANEW)},
     **{function: _anew(function) for function in (np.linalg.det, np.linalg.inv, np.linalg.norm, np.linalg.solve)},
+    **{function: _anew(function) for function in (getattr(np.fft, name) for name in _TRANSFORMS)},
     **{
         function: _or(partial(reduction, name=name), _anew(function))
         for name, function in ((name, getattr(np, name)) for name in REDUCTIONS)

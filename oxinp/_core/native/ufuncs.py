@@ -6,6 +6,7 @@ They are ours, or NumPy's with numbers of its own.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
@@ -25,6 +26,10 @@ from oxinp._core.ufunc.table import UFUNCS
 _CALL = ctypes.create_string_buffer(b"__call__")
 
 
+_OUT = sys.intern("out")
+_BY_NAME = (_OUT,)
+_HANDLE, _COUNT, _GIVEN = loops.COUNT, loops.STATUS, loops.POINTERS
+"""Where on the stack there is an array to write to, how many things NumPy is given, and these."""
 _ROWS = {row.numpy: loops.rows(row.numpy) for row in UFUNCS}
 """NumPy's ufuncs -> what is known of their loops."""
 
@@ -158,8 +163,8 @@ def call(kind: type, before: int, arrays: type) -> bytes:
 
     function.begin()
     function.unless_type("rbx", kind, "general")
-    code.compare_number("rdx", 0)  # keywords
-    code.jump("general", "ne")
+    code.compare_number("rdx", 0)
+    code.jump("keywords", "ne")
     code.load("rax", "rbp", SIZE)
     code.compare_number("rax", 1)
     code.jump("two", "ne")
@@ -192,9 +197,122 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     require_light()
     code.load("r13", "rbx", numpys)
     _compute(function, "r12", "r14")
+    _call_into(function, arrays, arity, numpys, require_light)
     function.end_wrap("r13")
     function.end()
     return code.assembled()
+
+
+def _load_into(function: Function, arrays: type, arity: int) -> None:
+    """Let the stack have operands and where the result goes, which is all that is given by keyword: as `out`."""
+    code = function.code
+    code.load("r13", "rsp", 0)
+    function.unless_type("r13", dict, "general")
+    code.compare_number_with("r13", SIZE, 1)
+    code.jump("general", "ne")
+    code.set("r12", id(_OUT))
+    function.call("PyDict_GetItem", "r13", "r12")
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.store("rsp", _HANDLE, "rax")
+    function.unless_type("rax", arrays, "general")
+    code.load("rax", "rbp", SIZE)
+    for count in (1, 2):
+        code.compare_number("rax", count)
+        code.jump(f"{count} into", "e")
+    code.jump("general")
+    for count in (1, 2):
+        code.label(f"{count} into")
+        code.set("rcx", id(count))
+        code.compare_with("rbx", arity, "rcx")
+        code.jump("general", "ne")
+        for place in range(count):
+            _place_operand(function, arrays, place)
+        code.set("rax", count + 1)
+        code.store("rsp", _COUNT, "rax")
+        code.jump("into")
+    code.label("into")
+
+
+def _call_into(function: Function, arrays: type, arity: int, numpys: int, require_light: Callable[[], None]) -> None:
+    """Lay out ``keywords``: NumPy writes to an array on the host."""
+    code, failed = function.code, function.new_label()
+    code.label("keywords")
+    _load_into(function, arrays, arity)
+    code.load("r12", "rsp", _HANDLE)
+    function.load_seen("r14", "r12", storage="r13")
+    function.require_elements("r14", (*MIDDLING, WIDE))
+    function.multiply_extents("r14")
+    function.count_words("r14")
+    require_light()
+    function.unless_reported()
+    function.require_writable("r12")
+    function.provide_storage("r12", "r14", "r13")
+    function.require_alone("r13")
+    function.begin_writing("r13")
+    code.load("rdx", "rsp", _COUNT)
+    code.move("rax", "rsp")
+    for _ in range(8):
+        code.add_register("rax", "rdx")
+    code.store("rax", _GIVEN - 8, "r14")
+    _keep_given(function, is_kept=True)
+    code.load("rdi", "rbx", numpys)
+    code.move("rsi", "rsp")
+    code.add("rsi", _GIVEN)
+    code.load("rdx", "rsp", _COUNT)
+    code.add("rdx", -1)  # by position
+    code.set("rcx", id(_BY_NAME))
+    code.call(objects.address("PyObject_Vectorcall"))
+    code.store("rsp", 8, "rax")
+    _keep_given(function, is_kept=False)
+    function.end_writing("r13")
+    code.load("r13", "rsp", 8)
+    code.compare_number("r13", 0)
+    code.jump(failed, "e")
+    function.drop("r13")
+    function.keep("r12")
+    code.move("rax", "r12")
+    code.jump("return")
+    code.label(failed)
+    code.label("no storage")
+    code.set("rax", 0)
+    code.jump("return")
+
+
+def _place_operand(function: Function, arrays: type, place: int) -> None:
+    """Let the stack have an operand as NumPy is given it: an array's view on the host, or a number."""
+    code, is_number, is_placed = function.code, function.new_label(), function.new_label()
+    code.load("r13", "rbp", TUPLE_ITEMS + 8 * place)
+    function.unless_type("r13", arrays, is_number)
+    function.load_seen("r12", "r13", storage="r8")
+    function.require_host("r13", "r12")
+    code.jump(is_placed)
+    code.label(is_number)
+    code.move("r12", "r13")
+    code.load("rax", "r12", TYPE)
+    function.if_one_of("rax", (float, int, *NUMBERS), is_placed)
+    code.jump("general")
+    code.label(is_placed)
+    code.store("rsp", _GIVEN + 8 * place, "r12")
+
+
+def _keep_given(function: Function, *, is_kept: bool) -> None:
+    """Take references to what NumPy is given, or give them back."""
+    code, again, done = function.code, function.new_label(), function.new_label()
+    code.load("rbp", "rsp", _COUNT)
+    code.label(again)
+    code.add("rbp", -1)
+    code.jump(done, "s")
+    code.move("rax", "rsp")
+    for _ in range(8):
+        code.add_register("rax", "rbp")
+    code.load("r14", "rax", _GIVEN)
+    if is_kept:
+        function.keep("r14")
+    else:
+        function.drop("r14")
+    code.jump(again)
+    code.label(done)
 
 
 def _load_numpys(called: Call, kind: type, *counts: int) -> None:

@@ -152,6 +152,15 @@ WRITES = _listed(
     v[:] = i[:4] * 99;
     a[:] = h[0];
     B[:] = U; C[:] = D[:50, :60]; C[0] = U[:60]; D[3] = U[:70]; U[k] = i[:3]; a[m] = i[m]; a[1] = Z * 2; L[2] = i[0];
+    np.add(a, b, out=a); np.sqrt(B * B, out=B); np.minimum(M, M[0], out=M); np.exp(a, out=b); np.multiply(2, D, out=D);
+    np.add(a, M, out=a); np.add(a, b, out=i); np.add(i, i, out=a); np.add(a[1:], 1, out=a[:-1]); np.add(a, x, out=r);
+    np.sqrt(-B, out=B); np.divide(a, 0, out=a); np.add(a, b, out=3); np.add(a, out=b); np.add(a, b, out=(a,));
+    np.add(2, 3, out=Z);
+    np.greater(a, b, out=m); np.add(a, b, out=None); np.add(U, U, out=U); np.multiply(C, 1j, out=C);
+    np.add(a, 'x', out=a);
+    np.maximum(M[0, :3], a[:3], out=M[1, :3]); np.negative(o, out=o); np.add(a, b, out=a, where=m);
+    np.add(a, [1], out=a);
+    np.add(a[:5], 2**70, out=r); np.add(Z, Z, out=Z); np.multiply(L, 2.0, out=L); np.add(E, 1, out=E); np.add(a, b, a);
     i //= 4; i %= 3; a //= 0.5; a %= b; i <<= 2; i >>= 1; U <<= 1; U //= 3; U %= 0; D %= 0.7; D //= D[0]; a <<= 1;
     U >>= 300; m <<= 1; i //= 2.0; i //= 0; a //= 0.0;
     a[1:3] = 'x'; a[0:2] = [5, 6]; a[1], a[2] = a[2], a[1]; a += a[::-1]; a += M; a += 1j; i /= 2;
@@ -282,6 +291,7 @@ def calls_of_ours(text):
     L[3, :9] -= 1.5; M[1, 2] -= x; a * x; i * 2; x * a; x - M; a**2; M * M[:, :1]; M - M[0]; M[:, :1] > M[:1];
     np.maximum(M[:, :1], M); M -= M[:, :1]; a[m]; a[k]; a[k] = 1.5; a[m] = 0; M[k]; M[k] = M[0];
     C * C; C[:, :1] * C[0]; 1j * C; a - 1j * a; B[:3000] * 1j; np.exp(C[:30]); np.add(C, 1j); C += C; U + U; U != U;
+    np.add(a, b, out=a); np.sqrt(B * B, out=B); np.minimum(M, M[0], out=M); np.exp(a, out=b); np.multiply(2, D, out=D);
     M[k, k]; M[1, k]; D[:, k]; D[2:9, k]; M[k, None]; M[k, 2] = 1.5; D[k, 3] = a[:3]; D[D[:, 0] > 0, 3] = 2;
     U[:] = B > 0; i[:] = m; a[:] = i; C[0] = U[:60]; a[m] = i[m];
     i << 2; U >> U; i >>= 1; i //= 4; a %= 0.7; B[:4000] ** 3; (B * B)[:4000] ** 0.5; np.hypot(B[:3000], 2.0);
