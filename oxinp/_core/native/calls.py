@@ -291,7 +291,7 @@ FUNCTIONS: dict[Any, _Maker] = {
     np.empty_like: partial(of_array, function=_in_c(np.empty_like), is_light=True),
     np.outer: partial(outer, function=np.multiply.outer),
     **{function: _anew(function) for function in (getattr(np, name) for name in _ANEW)},
-    **{function: _anew(function) for function in (np.linalg.det, np.linalg.inv, np.linalg.norm, np.linalg.solve)},
+    np.linalg.norm: _anew(np.linalg.norm),
     **{function: _anew(function) for function in (getattr(np.fft, name) for name in _TRANSFORMS)},
     **{
         function: _or(partial(reduction, name=name), _anew(function))

@@ -523,3 +523,16 @@ def test_a_process_without_machine_code():
         check=True,
     )
     assert done.stdout.split("\n")[:2] == ["[1. 6. 3. 4.]", "False"]
+
+
+@needs_slots
+@pytest.mark.skipif(objects.VECTORCALL is None, reason="this Python's functions cannot be called by other code")
+def test_functions_of_submodules_follow_the_setting():
+    """They are registered when a submodule is first wanted, after the machine code has been written."""
+    oxinp.ones(3)
+    called = objects.vectorcall(oxinp.fft.fft)
+    assert not calls_of_ours("np.fft.fft(a)")
+    with config.override(machine_code=False):
+        assert objects.vectorcall(oxinp.fft.fft) != called
+        assert calls_of_ours("np.fft.fft(a)")
+    assert objects.vectorcall(oxinp.fft.fft) == called
