@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from oxinp._core.errors import hearing
 from oxinp._core.native import objects
+from oxinp._core.native.assembler import filled, stand_ins
 from oxinp._core.native.call import ARGUMENTS, FLAGS, GIVEN, KEYWORDS, REALS, Call
 from oxinp._core.native.function import SEEN
 from oxinp._core.native.loops import ALIGNED, CONTIGUOUS, OWNER, WRITEABLE
@@ -33,8 +33,7 @@ _KEYWORDS = tuple(
     map(sys.intern, ("axes", "axis", "decimals", "dtype", "k", "keepdims", "minlength", "order", "shift"))
 )
 """Names of arguments that may be given by them: with these, functions warn of floating-point errors alone."""
-_WORD = struct.Struct("<Q")
-_FUNCTION, _BEFORE = 0x6E6577206F662066, 0x6E65772062656672  # addresses in no process
+_FUNCTION, _BEFORE = stand_ins(2)
 _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 """Types of what NumPy is given as it is."""
 _RETURNED = (*NUMBERS, np.int16, np.uint16, np.uint32, np.uint64, np.float16, np.complex64, bool, int, float, list)
@@ -288,10 +287,7 @@ def _require_new(call: _Anew, label: str) -> None:
 
 def anew(kind: type, before: int, function: Callable[..., Any], most: int) -> bytes:
     """Return the code of a function of up to so many positional arguments, none of which it writes to."""
-    code = _code(kind, most)
-    for stands_for, number in ((_FUNCTION, id(function)), (_BEFORE, before)):
-        code = code.replace(_WORD.pack(stands_for), _WORD.pack(number))
-    return code
+    return filled(_code(kind, most), {_FUNCTION: id(function), _BEFORE: before})
 
 
 @functools.cache

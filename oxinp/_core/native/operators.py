@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from functools import partial
 
@@ -10,10 +11,12 @@ import numpy as np
 
 from oxinp._core.lazy import inlining
 from oxinp._core.native import elementwise, loops
+from oxinp._core.native.assembler import filled, stand_ins
 from oxinp._core.native.function import MIDDLING, MOST_WRITTEN, NONE, WIDE, Function
 from oxinp._core.native.numbers import load_number
 from oxinp._core.native.objects import TYPE
 
+_BEFORE, _NUMPYS, _LOOPS, _METHOD, _REFLECTED = stand_ins(5)
 _CallLoop = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
 _COMPARED = (ctypes.c_uint64 * 6)(
     *map(
@@ -119,9 +122,9 @@ def _compute_middling(
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
 
 
-def _loop_call(function: Function, ufunc: np.ufunc, *operands: str) -> _CallLoop:
+def _loop_call(function: Function, *operands: str) -> _CallLoop:
     """Return what calls a ufunc's loop over operands in registers."""
-    load_rows = partial(function.code.set, "r15", loops.address_of(loops.rows(ufunc)))
+    load_rows = partial(function.code.set, "r15", _LOOPS)
     return partial(elementwise.compute, function, load_rows, operands)
 
 
@@ -130,8 +133,19 @@ def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, rea
 
     `reach` is what an element costs, `is_kept` whether an array of a number means the same.
     """
-    function = Function(kind, before, loops.STACK)
-    code, call_loop = function.code, _loop_call(function, ufunc, "r12", "r14")
+    methods = {_METHOD: id(getattr(kind, f"__{name}__")), _REFLECTED: id(getattr(kind, f"__r{name}__"))}
+    return filled(_binary(kind, reach, is_kept=is_kept), _numbers(before, numpys, ufunc) | methods)
+
+
+def _numbers(before: int, numpys: int, ufunc: np.ufunc) -> dict[int, int]:
+    return {_BEFORE: before, _NUMPYS: numpys, _LOOPS: loops.address_of(loops.rows(ufunc))}
+
+
+@functools.cache
+def _binary(kind: type, reach: int, *, is_kept: bool) -> bytes:
+    """Return the code of all such operators, with numbers that stand for what differs."""
+    function = Function(kind, _BEFORE, loops.STACK)
+    code, numpys, call_loop = function.code, _NUMPYS, _loop_call(function, "r12", "r14")
     most = None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
     function.begin()
     code.label("start")
@@ -147,7 +161,7 @@ def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, rea
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
     _compute_middling(function, kind, numpys, call_loop, reach, is_kept=is_kept)
     function.end_wrap("r13")
-    function.end_of_two(getattr(kind, f"__{name}__"), getattr(kind, f"__r{name}__"))
+    function.end_of_two(_METHOD, _REFLECTED)
     return code.assembled()
 
 
@@ -179,8 +193,13 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
 
 def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> bytes:
     """Return the code of ``-a`` or ``abs(a)``."""
-    function = Function(kind, before, loops.STACK)
-    code, call_loop = function.code, _loop_call(function, ufunc, "r12")
+    return filled(_unary(kind, reach), _numbers(before, numpys, ufunc))
+
+
+@functools.cache
+def _unary(kind: type, reach: int) -> bytes:
+    function = Function(kind, _BEFORE, loops.STACK)
+    code, numpys, call_loop = function.code, _NUMPYS, _loop_call(function, "r12")
     function.begin()
     code.label("start")
     function.unless_type("rbx", kind, "general")
@@ -199,7 +218,9 @@ def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> 
 def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     """Return the code of ``a ** 2`` and of other powers that are numbers."""
     function = Function(kind, before, loops.STACK)
-    code, call_loop = function.code, _loop_call(function, np.square, "r12")
+    code = function.code
+    load_rows = partial(code.set, "r15", loops.address_of(loops.rows(np.square)))
+    call_loop = partial(elementwise.compute, function, load_rows, ("r12",))
     function.begin()
     code.label("start")
     code.set("rcx", NONE)
@@ -232,7 +253,7 @@ def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     code.move("rax", "r12")
     code.jump("return")
     function.end_wrap("r13")
-    function.end_of_two(getattr(kind, "__pow__"), getattr(kind, "__rpow__"))  # noqa: B009 - of any class
+    function.end_of_two(*(id(getattr(kind, name)) for name in ("__pow__", "__rpow__")))
     return code.assembled()
 
 
@@ -280,8 +301,13 @@ def _write_as_numpy(function: Function, numpys: int, *, is_kept: bool) -> None:
 
 def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, *, is_kept: bool) -> bytes:
     """Return the code of an operator such as ``a += b``."""
-    function = Function(kind, before, loops.STACK)
-    code = function.code
+    return filled(_in_place(kind, reach, is_kept=is_kept), _numbers(before, numpys, ufunc))
+
+
+@functools.cache
+def _in_place(kind: type, reach: int, *, is_kept: bool) -> bytes:
+    function = Function(kind, _BEFORE, loops.STACK)
+    code, numpys = function.code, _NUMPYS
     function.begin()
     code.label("start")
     function.unless_type("rbx", kind, "general")
@@ -310,7 +336,7 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     code.move("r14", "rbp")
     code.label("loaded")
     function.unless_reported()
-    load_rows = partial(code.set, "r15", loops.address_of(loops.rows(ufunc)))
+    load_rows = partial(code.set, "r15", _LOOPS)
     elementwise.compute_into(function, load_rows, ("r12", "r14"), "NumPy's")
     code.jump("done")
     _write_as_numpy(function, numpys, is_kept=is_kept)

@@ -196,7 +196,7 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
         function.require_middle(each)
     compute(function, numpys, partial(call_loop, function), "r12", "r14", is_few=False)
     function.end_wrap("r13")
-    function.end_of_two(getattr(kind, "__matmul__"), getattr(kind, "__rmatmul__"))  # noqa: B009 - of any class
+    function.end_of_two(*(id(getattr(kind, name)) for name in ("__matmul__", "__rmatmul__")))
     return code.assembled()
 
 
