@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.errors import hearing
+from oxinp._core.lazy.balance import LAUNCH
 from oxinp._core.native import objects
 from oxinp._core.native.assembler import filled, stand_ins
 from oxinp._core.native.call import ARGUMENTS, FLAGS, GIVEN, KEYWORDS, REALS, Call
-from oxinp._core.native.function import SEEN
+from oxinp._core.native.function import LIGHT, SEEN
 from oxinp._core.native.loops import ALIGNED, CONTIGUOUS, OWNER, WRITEABLE
 from oxinp._core.native.numbers import NUMBERS
 from oxinp._core.native.objects import ARRAY_BASE, ARRAY_DTYPE, ARRAY_FLAGS, LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
@@ -77,21 +78,25 @@ class _Anew(Call):
         code.store("rsp", _HAS_ARRAYS, "rax")
         code.store("rsp", _IS_ARGUMENT, "rax")
 
-    def require_array(self) -> None:
-        """Go to the general function unless `r12` has a small array, given by position."""
+    def require_array(self, share: int, weight: float) -> None:
+        """Go to the general function unless `r12` has an array of the host's, given by position."""
         code = self.code
         code.compare_number("rbx", 0)
         code.jump("general", "le")
         self.load_seen("r13", "r12", storage="r8")
-        self.require_host("r12", "r13")
+        self.require_host("r12", "r13", share=share, is_learned=bool(weight))
         self.require_elements("r13", _KINDS)
+        if weight:
+            self.multiply_extents("r13")
+            self.count_words("r13")
+            self.count_learned(LIGHT, "general", weight, LAUNCH)
         self.multiply_extents("r13")
         code.compare_number("rax", 0)  # of nothing, some warn in other words
         code.jump("general", "e")
         code.set("rax", 1)
         code.store("rsp", _HAS_ARRAYS, "rax")
 
-    def require_known(self) -> None:
+    def require_known(self, share: int, weight: float) -> None:
         """Go to the general function unless NumPy may be given all arguments; nothing happens otherwise."""
         code = self.code
         code.label("next argument")
@@ -103,7 +108,7 @@ class _Anew(Call):
         self.if_one_of("rax", (list,), "list")
         code.jump("general")
         code.label("array")
-        self.require_array()
+        self.require_array(share, weight)
         code.jump("known")
         code.label("list")  # of arrays only: NumPy takes other lists for something else than tuples
         code.load("rdx", "r12", LIST_ITEMS)
@@ -129,7 +134,7 @@ class _Anew(Call):
         code.load("rax", "r12", TYPE)
         self.if_one_of("rax", (int, type(None)), "next item")
         self.unless_type("r12", self.kind, "general")
-        self.require_array()
+        self.require_array(share, weight)
         code.jump("next item")
         code.label("known")
         code.add("rbp", 8)
@@ -285,18 +290,22 @@ def _require_new(call: _Anew, label: str) -> None:
     code.label("is owner")
 
 
-def anew(kind: type, before: int, function: Callable[..., Any], most: int) -> bytes:
-    """Return the code of a function of up to so many positional arguments, none of which it writes to."""
-    return filled(_code(kind, most), {_FUNCTION: id(function), _BEFORE: before})
+def anew(kind: type, before: int, function: Callable[..., Any], most: int, share: int, weight: float) -> bytes:
+    """Return the code of a function of up to so many positional arguments, none of which it writes to.
+
+    Arrays are the host's up to `share` times the threshold, or by what has been learned if there is a weight, see
+    `Op.host_weight`.
+    """
+    return filled(_code(kind, most, share, weight), {_FUNCTION: id(function), _BEFORE: before})
 
 
 @functools.cache
-def _code(kind: type, most: int) -> bytes:
+def _code(kind: type, most: int, share: int, weight: float) -> bytes:
     """Return the code of all such functions, with numbers that stand for what differs."""
     call = _Anew(kind, _BEFORE, _ROOM)
     code = call.code
     call.begin_any(most)
-    call.require_known()
+    call.require_known(share, weight)
     call.unless_reported()
     call.require_default_state()
     call.pass_on()

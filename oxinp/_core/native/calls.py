@@ -30,6 +30,7 @@ from oxinp._core.native.objects import (
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
 from oxinp._core.native.reductions import REDUCTIONS, reduction
 from oxinp._core.native.shapes import reshaped, transposed, view, view_by
+from oxinp._core.ops.roll import HOST_WEIGHT as ROLL_WEIGHT
 
 _MOST_JOINED = 8
 
@@ -236,7 +237,7 @@ _Maker = Callable[..., bytes]
 _ANEW = (
     *("append", "average", "bincount", "convolve", "copy", "correlate", "count_nonzero", "cumprod", "delete"),
     *("diff", "digitize", "einsum", "full_like", "gradient", "hstack", "inner", "insert", "interp", "isclose", "isin"),
-    *("median", "prod", "roll", "round", "searchsorted", "sort", "stack", "std", "take", "tensordot", "trace", "tril"),
+    *("median", "prod", "round", "searchsorted", "sort", "stack", "std", "take", "tensordot", "trace", "tril"),
     *("triu", "var", "vdot", "vstack", "allclose", "array_equal", "argmax", "argmin", "argsort", "clip", "cumsum"),
 )
 """Functions that make something new, as large as what they are given at most, and no tuple."""
@@ -244,7 +245,9 @@ _TRANSFORMS = (
     *("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),
     *("fftshift", "ifftshift"),
 )
-"""Those of `numpy.fft`, of which arrays below the threshold are the host's, see `HOST_SHARE`."""
+"""Those of `numpy.fft`."""
+_TRANSFORMS_SHARE = 2
+"""How many times the threshold their arrays have that are the host's: results are twice as large, see `HOST_SHARE`."""
 _METHODS_ANEW = (
     "clip",
     "cumprod",
@@ -271,9 +274,9 @@ _BY_METHOD = frozenset(
 """Functions that do what methods of the same name do, with the same parameters, and more around it."""
 
 
-def _anew(function: Any) -> _Maker:
+def _anew(function: Any, share: int = 1, weight: float = 0.0) -> _Maker:
     numpys = getattr(np.ndarray, function.__name__) if function in _BY_METHOD else _in_c(function)
-    return partial(anew, function=numpys, most=most_positional(function))
+    return partial(anew, function=numpys, most=most_positional(function), share=share, weight=weight)
 
 
 def _or(maker: _Maker, other: _Maker) -> _Maker:
@@ -291,8 +294,9 @@ FUNCTIONS: dict[Any, _Maker] = {
     np.empty_like: partial(of_array, function=_in_c(np.empty_like), is_light=True),
     np.outer: partial(outer, function=np.multiply.outer),
     **{function: _anew(function) for function in (getattr(np, name) for name in _ANEW)},
+    np.roll: _anew(np.roll, weight=ROLL_WEIGHT),
     np.linalg.norm: _anew(np.linalg.norm),
-    **{function: _anew(function) for function in (getattr(np.fft, name) for name in _TRANSFORMS)},
+    **{function: _anew(function, _TRANSFORMS_SHARE) for function in (getattr(np.fft, name) for name in _TRANSFORMS)},
     **{
         function: _or(partial(reduction, name=name), _anew(function))
         for name, function in ((name, getattr(np, name)) for name in REDUCTIONS)

@@ -77,11 +77,11 @@ LIGHT = 16
 """What an element of 16 bytes costs, of operations that do no more than move it, see `reach_of`."""
 _MOST_SAMPLED = 4 * _USUAL // 8
 """Elements of 8 bytes from which on each operation is weighed that may be the host's."""
-_WEIGHERS: dict[int, Any] = {}  # what weighs, by what an element costs
+_WEIGHERS: dict[tuple[float, float], Any] = {}  # what weighs, by weight and price, see `Balance.takes`
 
 
-def _weigh(weight: float, nbytes: int) -> None:
-    balance.takes(nbytes, weight, RECORDED, SAMPLED)
+def _weigh(weight: float, price: float, nbytes: int) -> None:
+    balance.takes(nbytes, weight, price, SAMPLED)
 
 
 def _most_light(reach: int) -> int:
@@ -172,11 +172,11 @@ class Function(Frame):
         self.unless_smaller(seen, "general")
         self.code.label(done)
 
-    def require_host(self, handle: str, seen: str, *, is_learned: bool = False) -> None:
+    def require_host(self, handle: str, seen: str, *, is_learned: bool = False, share: int = 1) -> None:
         """Go to the general function unless an array is small, or below the threshold and of numbers.
 
         Above it arrays are taken that are the host's by what has been learned, where that is said: `count_learned` is
-        to follow.
+        to follow. `share` is how many times the threshold counts, a power of 2.
         """
         done, may_be_larger = self.new_label(), self.new_label()
         self.require_few(handle, seen, may_be_larger)
@@ -188,6 +188,8 @@ class Function(Frame):
         if is_learned:
             self.require_reach(LIGHT)
         else:
+            for _ in range(share.bit_length() - 1):
+                self.code.halve("rax")
             self.require_below(MIDDLE, "rax")
         self.code.label(done)
 
@@ -219,11 +221,13 @@ class Function(Frame):
         code.jump("general", "ge")
         code.label(is_light)
 
-    def count_learned(self, reach: int, again: str) -> None:
+    def count_learned(self, reach: int, again: str, weight: float | None = None, price: float = RECORDED) -> None:
         """Let one operation in so many on `rax` words be weighed that are the host's by what has been learned.
 
-        Then go to a label where all begins again: other threads may have run.
+        Then go to a label where all begins again: other threads may have run. For `weight` and `price` see
+        `Balance.takes`.
         """
+        weights = reach / 16 if weight is None else weight, price
         code, is_known, is_weighed = self.code, self.new_label(), self.new_label()
         code.compare_number("rax", _most_light(reach))
         code.jump(is_known, "l")
@@ -240,7 +244,7 @@ class Function(Frame):
         code.compare_number("rax", 0)
         code.jump("general", "e")
         code.move("r12", "rax")
-        code.set("rdi", id(_WEIGHERS.setdefault(reach, partial(_weigh, reach / 16))))
+        code.set("rdi", id(_WEIGHERS.setdefault(weights, partial(_weigh, *weights))))
         code.move("rsi", "r12")
         code.call(objects.address("PyObject_CallOneArg"))
         code.move("r14", "rax")

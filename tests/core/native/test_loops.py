@@ -319,6 +319,9 @@ def test_both_ways_are_one(is_native):
         "np.where(a > 1.5, 2.0, b)",
         "a.copy()",
         "a.astype(int)",
+        "np.roll(a, 3)",
+        "a.reshape(100, 200) @ b[:200]",
+        "a @ b",
     ],
 )
 def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement):
