@@ -132,7 +132,7 @@ class _Anew(Call):
         code.decrement("rsp", _LEFT)
         self.load_item()
         code.load("rax", "r12", TYPE)
-        self.if_one_of("rax", (int, type(None)), "next item")
+        self.if_one_of("rax", (int, type(None), np.int64), "next item")
         self.unless_type("r12", self.kind, "general")
         self.require_array(share, weight)
         code.jump("next item")

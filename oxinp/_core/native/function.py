@@ -193,32 +193,32 @@ class Function(Frame):
             self.require_below(MIDDLE, "rax")
         self.code.label(done)
 
-    def require_reach(self, reach: int) -> None:
-        """Go to the general function where so many words as `rax` has, of 8 bytes, are not the host's by their bytes.
+    def require_reach(self, reach: int, label: str = "general") -> None:
+        """Go to a label where so many words as `rax` has, of 8 bytes, are not the host's by their bytes.
 
         They are below the threshold, or by what has been learned; `reach` is what elements of 16 bytes cost.
         """
         code, is_light = self.code, self.new_label()
         code.set("rcx", ctypes.addressof(cells))
         code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
-        code.jump("general", "e")
+        code.jump(label, "e")
         code.compare_number("rax", _most_light(reach))
         code.jump(is_light, "l")
         self.if_all_few(is_light)
         if reach >= 16 * HEAVY_WEIGHT:
-            code.jump("general")
+            code.jump(label)
         code.compare_number("rax", _MOST_SAMPLED)
-        code.jump("general", "ge")
+        code.jump(label, "ge")
         code.set("rdx", id(balance))
         code.load("rdx", "rdx", LIMIT)
         code.compare_number_with("rdx", INT_TAG, POSITIVE)
-        code.jump("general", "ne")
+        code.jump(label, "ne")
         code.load_int("rdx", "rdx", INT_DIGIT)
         code.move("rcx", "rax")
         for _ in range(3):
             code.add_register("rcx", "rcx")
         code.compare("rcx", "rdx")
-        code.jump("general", "ge")
+        code.jump(label, "ge")
         code.label(is_light)
 
     def count_learned(self, reach: int, again: str, weight: float | None = None, price: float = RECORDED) -> None:

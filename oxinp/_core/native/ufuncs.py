@@ -16,7 +16,7 @@ import numpy as np
 from oxinp._core.lazy import inlining
 from oxinp._core.native import elementwise, loops, objects
 from oxinp._core.native.call import FLAGS, GIVEN, Call
-from oxinp._core.native.function import MIDDLE, MIDDLING, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function
+from oxinp._core.native.function import LIGHT, MIDDLING, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.reduction.table import BY_UFUNC, SCANS
@@ -120,11 +120,11 @@ def _load_two(function: Function, arrays: type) -> None:
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "reflected")
     function.load_seen("r12", "r13", storage="r8")
-    function.require_host("r13", "r12")
+    function.require_host("r13", "r12", is_learned=True)
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "number")
     function.load_seen("r14", "r13", storage="r8")
-    function.require_host("r13", "r14")
+    function.require_host("r13", "r14", is_learned=True)
     function.multiply_broadcast("r12", "r14")
     code.jump("counted")
     code.label("number")
@@ -135,7 +135,7 @@ def _load_two(function: Function, arrays: type) -> None:
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "general")
     function.load_seen("r14", "r13", storage="r8")
-    function.require_host("r13", "r14")
+    function.require_host("r13", "r14", is_learned=True)
     code.load("r13", "rbp", TUPLE_ITEMS)
     load_number(function, "r13", "r14", "r12", is_kept=False)
     function.multiply_extents("r14")
@@ -150,15 +150,21 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     arity, numpys, reach = (objects.offset(kind.__dict__[name]) for name in ("_arity", "_numpys", "_reach"))
 
     def require_light() -> None:
-        is_light = function.new_label()
+        is_light, is_more = function.new_label(), function.new_label()
         function.if_all_few(is_light)
+        code.load("r8", "rbx", reach)
+        code.load_int("r8", "r8", INT_DIGIT)
         code.compare_number("rax", MOST_LIGHT)
+        code.jump(is_more, "ge")
+        code.multiply_by("r8", "rax")
+        code.compare_number("r8", MOST_WORK)
         code.jump("general", "ge")
-        code.load("rcx", "rbx", reach)
-        code.load_int("rcx", "rcx", INT_DIGIT)
-        code.multiply_by("rax", "rcx")
-        code.compare_number("rax", MOST_WORK)
-        code.jump("general", "ge")
+        code.jump(is_light)
+        code.label(is_more)
+        code.compare_number("r8", LIGHT)
+        code.jump("general", "ne")
+        function.require_reach(LIGHT)
+        function.count_learned(LIGHT, "general")
         code.label(is_light)
 
     function.begin()
@@ -174,7 +180,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "one number")
     function.load_seen("r12", "r13", storage="r8")
-    function.require_host("r13", "r12")
+    function.require_host("r13", "r12", is_learned=True)
     function.multiply_extents("r12")
     function.count_words("r12")
     require_light()
@@ -399,7 +405,8 @@ def outer(kind: type, before: int | None, arrays: type) -> bytes:
     code.compare_number("rax", 0)
     code.jump("general", "e")
     called.count_words("r12", "r14")
-    called.require_below(MIDDLE, "rax")
+    called.require_reach(LIGHT)
+    called.count_learned(LIGHT, "general")
     code.set("r14", 3)
     _return_found(called, np.ufunc.outer)
     return code.assembled()

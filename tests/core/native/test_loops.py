@@ -322,6 +322,13 @@ def test_both_ways_are_one(is_native):
         "np.roll(a, 3)",
         "a.reshape(100, 200) @ b[:200]",
         "a @ b",
+        "np.maximum(a, b)",
+        "np.minimum(a, 1.5)",
+        "np.absolute(a)",
+        "np.add.outer(a[:150], b[:150])",
+        "np.add(a, b, out=a)",
+        "a[:] = b",
+        "a[5:] = 2.0",
     ],
 )
 def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement):
