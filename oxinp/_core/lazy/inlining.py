@@ -9,7 +9,8 @@ A path computes what it is sure of, and leaves everything else to the general wa
 Where an array is known to have few elements (fewer than `SMALL`, on the host when that was found out) and nobody has
 asked for its layout yet, its slot `_known` is `FEW`, as false as None: whoever asks for the layout finds it as ever,
 and these paths need not ask NumPy for sizes again. Matrices that broadcast, with an axis of length 1, are not marked:
-what two arrays make of each other has more elements than either only where one of them is such a matrix.
+what two arrays make of each other has more elements than either only where one of them is such a matrix. Where there
+is nothing but the host by the user's setting, all arrays that are no such matrices are few, and marked in another way.
 """
 
 from __future__ import annotations
@@ -268,12 +269,16 @@ WEIGHED = int(16 * HEAVY_WEIGHT)
 """The same from which on each operation is weighed, see `balance`; of others some are, for all."""
 MOST_FEW = 2048
 """Elements below which arrays are few, where placement is as usual: none is the device's for what is not heavy."""
+ALL_FEW = 2**30
+"""The same where everything is the host's."""
+MARKS = False, ()
+"""What `FEW` is as usual, and where everything is the host's: what was few there may be the device's afterwards."""
 
 # What changes, by name: where the texts find it.
 _entered: dict[str, Any] = {
     "ndarray": None,  # ours, entered where it is defined,
     "bare": iter(()),  # and instances without attributes
-    "FEW": False,
+    "FEW": MARKS[0],
     "SMALL": MOST_FEW,
     "is_weighed": is_sampled,  # whether a view of a large array is
 }
@@ -314,10 +319,14 @@ def enter_class(kind: type, before_first: Callable[[], object]) -> None:
     enter(ndarray=kind, bare=types.bare)
 
 
-def _place(threshold: float) -> None:
+def _place(threshold: float, backend: str) -> None:
     """Let no array be known to be of the host for having few elements where those may be the device's."""
-    is_usual = threshold >= MOST_FEW * HEAVY
-    enter(FEW=False if is_usual else object(), SMALL=MOST_FEW if is_usual else 0)
+    if threshold < MOST_FEW * HEAVY:
+        enter(FEW=object(), SMALL=0)
+    elif backend == "host":
+        enter(FEW=MARKS[1], SMALL=ALL_FEW)
+    else:
+        enter(FEW=MARKS[0], SMALL=MOST_FEW)
 
 
 def outdate(array: Any, written: np.ndarray[Any, Any], key: Any) -> None:
@@ -434,8 +443,9 @@ def _namespace(*, may_warn: bool) -> dict[str, Any]:
     return _NAMESPACES[may_warn]
 
 
-before_change.setdefault("offload_threshold", []).append(_place)
-_place(config.offload_threshold)
+before_change.setdefault("offload_threshold", []).append(lambda threshold: _place(threshold, config.backend))
+before_change.setdefault("backend", []).append(lambda backend: _place(config.offload_threshold, backend))
+_place(config.offload_threshold, config.backend)
 
 
 __all__ = [

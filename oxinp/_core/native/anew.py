@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import struct
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -17,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.errors import hearing
+from oxinp._core.lazy.balance import LAUNCH
 from oxinp._core.native import objects
+from oxinp._core.native.assembler import filled, stand_ins
 from oxinp._core.native.call import ARGUMENTS, FLAGS, GIVEN, KEYWORDS, REALS, Call
-from oxinp._core.native.function import SEEN
-from oxinp._core.native.loops import ALIGNED, CONTIGUOUS, WRITEABLE
+from oxinp._core.native.function import LIGHT, SEEN
+from oxinp._core.native.loops import ALIGNED, CONTIGUOUS, OWNER, WRITEABLE
 from oxinp._core.native.numbers import NUMBERS
 from oxinp._core.native.objects import ARRAY_BASE, ARRAY_DTYPE, ARRAY_FLAGS, LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
 
@@ -33,14 +34,13 @@ _KEYWORDS = tuple(
     map(sys.intern, ("axes", "axis", "decimals", "dtype", "k", "keepdims", "minlength", "order", "shift"))
 )
 """Names of arguments that may be given by them: with these, functions warn of floating-point errors alone."""
-_WORD = struct.Struct("<Q")
-_FUNCTION, _BEFORE = 0x6E6577206F662066, 0x6E65772062656672  # addresses in no process
+_FUNCTION, _BEFORE = stand_ins(2)
 _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 """Types of what NumPy is given as it is."""
-_RETURNED = (*NUMBERS, bool, int, float, list)
+_RETURNED = (*NUMBERS, np.int16, np.uint16, np.uint32, np.uint64, np.float16, np.complex64, bool, int, float, list)
 """Types of results that are no arrays."""
 _KINDS = (*REALS, np.complex128, np.complex64)
-_IS_PLAIN, _IS_OWNER = CONTIGUOUS | ALIGNED | WRITEABLE, 0x4  # flags; the second is of what has its own memory
+_IS_OWN, _IS_PLAIN = OWNER | ALIGNED | WRITEABLE, CONTIGUOUS | ALIGNED | WRITEABLE  # flags
 
 
 class _Anew(Call):
@@ -78,33 +78,37 @@ class _Anew(Call):
         code.store("rsp", _HAS_ARRAYS, "rax")
         code.store("rsp", _IS_ARGUMENT, "rax")
 
-    def require_array(self) -> None:
-        """Go to the general function unless `r12` has a small array, given by position."""
+    def require_array(self, share: int, weight: float) -> None:
+        """Go to the general function unless `r12` has an array of the host's, given by position."""
         code = self.code
         code.compare_number("rbx", 0)
         code.jump("general", "le")
         self.load_seen("r13", "r12", storage="r8")
-        self.require_host("r12", "r13")
+        self.require_host("r12", "r13", share=share, is_learned=bool(weight))
         self.require_elements("r13", _KINDS)
+        if weight:
+            self.multiply_extents("r13")
+            self.count_words("r13")
+            self.count_learned(LIGHT, "general", weight, LAUNCH)
         self.multiply_extents("r13")
         code.compare_number("rax", 0)  # of nothing, some warn in other words
         code.jump("general", "e")
         code.set("rax", 1)
         code.store("rsp", _HAS_ARRAYS, "rax")
 
-    def require_known(self) -> None:
+    def require_known(self, share: int, weight: float) -> None:
         """Go to the general function unless NumPy may be given all arguments; nothing happens otherwise."""
         code = self.code
         code.label("next argument")
         code.load("r12", "rbp")
         code.load("rax", "r12", TYPE)
         self.if_one_of("rax", _PASSED, "known")
-        self.if_one_of("rax", (self._kind,), "array")
+        self.if_one_of("rax", (self.kind,), "array")
         self.if_one_of("rax", (tuple,), "tuple")
         self.if_one_of("rax", (list,), "list")
         code.jump("general")
         code.label("array")
-        self.require_array()
+        self.require_array(share, weight)
         code.jump("known")
         code.label("list")  # of arrays only: NumPy takes other lists for something else than tuples
         code.load("rdx", "r12", LIST_ITEMS)
@@ -113,7 +117,7 @@ class _Anew(Call):
         code.jump("general", "e")
         code.load("rax", "rdx")
         code.load("rax", "rax", TYPE)
-        self.if_one_of("rax", (self._kind,), "items")
+        self.if_one_of("rax", (self.kind,), "items")
         code.jump("general")
         code.label("tuple")
         code.move("rdx", "r12")
@@ -128,9 +132,9 @@ class _Anew(Call):
         code.decrement("rsp", _LEFT)
         self.load_item()
         code.load("rax", "r12", TYPE)
-        self.if_one_of("rax", (int, type(None)), "next item")
-        self.unless_type("r12", self._kind, "general")
-        self.require_array()
+        self.if_one_of("rax", (int, type(None), np.int64), "next item")
+        self.unless_type("r12", self.kind, "general")
+        self.require_array(share, weight)
         code.jump("next item")
         code.label("known")
         code.add("rbp", 8)
@@ -151,7 +155,7 @@ class _Anew(Call):
     def let_be_view(self) -> None:
         """Let `r12` have what stands for it: of an array its host's view; take a reference."""
         code, is_other = self.code, self.new_label()
-        self.unless_type("r12", self._kind, is_other)
+        self.unless_type("r12", self.kind, is_other)
         code.load("r12", "r12", SEEN)
         code.label(is_other)
         self.keep("r12")
@@ -267,39 +271,41 @@ class _Anew(Call):
 def _require_new(call: _Anew, label: str) -> None:
     """Go to a label unless the array in `r13` has memory of its own, or all of that of one that nobody else has."""
     code = call.code
-    code.load_int("rax", "r13", ARRAY_FLAGS)
-    code.and_number("rax", _IS_PLAIN)
-    code.compare_number("rax", _IS_PLAIN)
-    code.jump(label, "ne")
-    code.test_with("r13", ARRAY_FLAGS, _IS_OWNER)
-    code.jump("is owner", "ne")
+    for flags, found in ((_IS_OWN, "is owner"), (_IS_PLAIN, "is plain")):
+        code.load_int("rax", "r13", ARRAY_FLAGS)
+        code.and_number("rax", flags)
+        code.compare_number("rax", flags)
+        code.jump(found, "e")
+    code.jump(label)
+    code.label("is plain")
     code.load("r12", "r13", ARRAY_BASE)
     code.compare_number("r12", 0)
     code.jump(label, "e")
     call.unless_type("r12", np.ndarray, label)
     code.compare_number_with("r12", 0, 1)  # references
     code.jump(label, "ne")
-    code.test_with("r12", ARRAY_FLAGS, _IS_OWNER)
+    code.test_with("r12", ARRAY_FLAGS, OWNER)
     code.jump(label, "e")
     call.require_same_count("r12", "r13", label)
     code.label("is owner")
 
 
-def anew(kind: type, before: int, function: Callable[..., Any], most: int) -> bytes:
-    """Return the code of a function of up to so many positional arguments, none of which it writes to."""
-    code = _code(kind, most)
-    for stands_for, number in ((_FUNCTION, id(function)), (_BEFORE, before)):
-        code = code.replace(_WORD.pack(stands_for), _WORD.pack(number))
-    return code
+def anew(kind: type, before: int, function: Callable[..., Any], most: int, share: int, weight: float) -> bytes:
+    """Return the code of a function of up to so many positional arguments, none of which it writes to.
+
+    Arrays are the host's up to `share` times the threshold, or by what has been learned if there is a weight, see
+    `Op.host_weight`.
+    """
+    return filled(_code(kind, most, share, weight), {_FUNCTION: id(function), _BEFORE: before})
 
 
 @functools.cache
-def _code(kind: type, most: int) -> bytes:
+def _code(kind: type, most: int, share: int, weight: float) -> bytes:
     """Return the code of all such functions, with numbers that stand for what differs."""
     call = _Anew(kind, _BEFORE, _ROOM)
     code = call.code
     call.begin_any(most)
-    call.require_known()
+    call.require_known(share, weight)
     call.unless_reported()
     call.require_default_state()
     call.pass_on()
@@ -331,10 +337,11 @@ def _code(kind: type, most: int) -> bytes:
 def most_positional(function: Callable[..., Any]) -> int:
     """Return how many arguments come before the one that a function may write to."""
     try:
-        names = list(inspect.signature(function).parameters)
+        parameters = list(inspect.signature(function).parameters.values())
     except ValueError:  # of functions in C, before NumPy 2.4
         return 1
-    return min(names.index("out") if "out" in names else _MOST, _MOST)
+    places = [i for i, each in enumerate(parameters) if each.name == "out" and each.kind is not each.KEYWORD_ONLY]
+    return min(*places, _MOST, _MOST)
 
 
 __all__ = ["anew", "most_positional"]

@@ -6,6 +6,7 @@ One method is one instruction; memory is ``[base + displacement]``. Labels are n
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 
 _NUMBERS = {name: i for i, name in enumerate(("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"))}
 _NUMBERS |= {f"r{i}": i for i in range(8, 16)}
@@ -236,4 +237,19 @@ class Assembler:
         return bytes(self._code)
 
 
-__all__ = ["END", "Assembler"]
+_WORD = struct.Struct("<Q")
+
+
+def stand_ins(count: int) -> range:
+    """Return numbers that are no addresses in any process, to stand for some where code is made for several."""
+    return range(0x6E65772066726F6D, 0x6E65772066726F6D + count)
+
+
+def filled(code: bytes, numbers: Mapping[int, int]) -> bytes:
+    """Return code with numbers of 64 bits in the place of those that stand for them."""
+    for stand_in, number in numbers.items():
+        code = code.replace(_WORD.pack(stand_in), _WORD.pack(number))
+    return code
+
+
+__all__ = ["END", "Assembler", "filled", "stand_ins"]

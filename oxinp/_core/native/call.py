@@ -6,7 +6,7 @@ import numpy as np
 
 from oxinp._core.lazy.small import DTYPES
 from oxinp._core.native import objects
-from oxinp._core.native.function import MIDDLING, Function
+from oxinp._core.native.function import LIGHT, MIDDLING, Function
 from oxinp._core.native.objects import (
     TYPE,
 )
@@ -15,7 +15,7 @@ FLAGS, MARK, CALLABLE, ARGUMENTS, KEYWORDS, GIVEN = 0, 8, 16, 24, 32, 40
 """Where on the stack there is what a function is called with, and room for the arguments of NumPy's."""
 MOST_GIVEN = 4
 _ROOM = GIVEN + 8 * (MOST_GIVEN + 2)  # an odd number of words
-REALS = (*MIDDLING, np.uint8, np.int8, np.int16, np.float16)
+REALS = (*MIDDLING, np.float16)
 
 
 class Call(Function):
@@ -62,9 +62,19 @@ class Call(Function):
         It is small, or at least below the threshold.
         """
         self.code.load(handle, "rbp", 8 * place)
-        self.unless_type(handle, self._kind, "general")
+        self.unless_type(handle, self.kind, "general")
         self.load_seen(seen, handle, storage="r13")
         (self.require_small if is_small else self.require_host)(handle, seen)
+
+    def load_light(self, place: int, handle: str, seen: str) -> None:
+        """Let registers have an argument that is an array of ours, which is only moved, and its host's view."""
+        self.code.load(handle, "rbp", 8 * place)
+        self.unless_type(handle, self.kind, "general")
+        self.load_seen(seen, handle, storage="r13")
+        self.require_host(handle, seen, is_learned=True)
+        self.multiply_extents(seen)
+        self.count_words(seen)
+        self.count_learned(LIGHT, "general")
 
     def call_numpys(self, function: object, *given: str, result: str) -> None:
         """Call a function of NumPy's with objects that nobody gives back meanwhile; go on where it does not raise."""

@@ -17,7 +17,7 @@ import numpy as np
 from oxinp._core.native import objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, REALS, Call
-from oxinp._core.native.function import MIDDLE, MIDDLING, SEEN
+from oxinp._core.native.function import LIGHT, MIDDLE, MIDDLING, SEEN
 from oxinp._core.native.makers import integers, of_list, of_shape
 from oxinp._core.native.objects import (
     ARRAY_NDIM,
@@ -29,7 +29,8 @@ from oxinp._core.native.objects import (
 )
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
 from oxinp._core.native.reductions import REDUCTIONS, reduction
-from oxinp._core.native.shapes import reshaped, transposed, view
+from oxinp._core.native.shapes import reshaped, transposed, view, view_by
+from oxinp._core.ops.roll import HOST_WEIGHT as ROLL_WEIGHT
 
 _MOST_JOINED = 8
 
@@ -47,12 +48,15 @@ def itself(kind: type, before: int | None) -> bytes:
     return call.code.assembled()
 
 
-def of_array(kind: type, before: int | None, function: object) -> bytes:
-    """Return the code of what makes something new of one array."""
+def of_array(kind: type, before: int | None, function: object, *, is_light: bool = False) -> bytes:
+    """Return the code of what makes something new of one array; `is_light` is whether it only moves elements."""
     call = Call(kind, before)
     call.begin_call(1)
     call.code.label("1 arguments")
-    call.load_array(0, "rbx", "r12", is_small=False)
+    if is_light:
+        call.load_light(0, "rbx", "r12")
+    else:
+        call.load_array(0, "rbx", "r12", is_small=False)
     call.unless_reported()
     call.call_numpys(function, "r12", result="r13")
     call.return_new("r13", "r12", is_few=False)
@@ -65,7 +69,7 @@ def cast(kind: type, before: int | None) -> bytes:
     code = call.code
     call.begin_call(2)
     code.label("2 arguments")
-    call.load_array(0, "rbx", "r12", is_small=False)
+    call.load_light(0, "rbx", "r12")
     code.load("r14", "rbp", 8)
     call.require_dtype("r14")
     call.require_elements("r12", REALS)
@@ -133,7 +137,7 @@ def chosen(kind: type, before: int | None, function: object) -> bytes:
         code.load("rbx", "rbp", 8 * place)
         call.unless_type("rbx", kind, is_number if place else "general")
         call.load_seen("r12", "rbx", storage="r13")
-        call.require_small("rbx", "r12")
+        call.require_host("rbx", "r12", is_learned=True)
         code.jump(is_loaded)
         if place:
             code.label(is_number)
@@ -145,15 +149,19 @@ def chosen(kind: type, before: int | None, function: object) -> bytes:
         code.store("rsp", GIVEN + 8 * place, "r12")
     for place, each in enumerate(views):
         code.load(each, "rsp", GIVEN + 8 * place)
+    call.multiply_extents("r12")
     for one, other in combinations(views, 2):
         are_alone = call.new_label()
         for each in (one, other):
             call.unless_type(each, np.ndarray, are_alone)
-        call.require_small_together(one, other)
+        call.multiply_broadcast(one, other)
+        call.count_words(*views)
+        call.require_reach(LIGHT)
         code.label(are_alone)
+    call.count_learned(LIGHT, "general")
     call.unless_reported()
     call.call_numpys(function, *views, result="r13")
-    call.return_new("r13", "r12")
+    call.return_new("r13", "r12", is_few=False)
     return code.assembled()
 
 
@@ -229,10 +237,17 @@ _Maker = Callable[..., bytes]
 _ANEW = (
     *("append", "average", "bincount", "convolve", "copy", "correlate", "count_nonzero", "cumprod", "delete"),
     *("diff", "digitize", "einsum", "full_like", "gradient", "hstack", "inner", "insert", "interp", "isclose", "isin"),
-    *("median", "prod", "roll", "round", "searchsorted", "sort", "stack", "std", "take", "tensordot", "trace", "tril"),
+    *("median", "prod", "round", "searchsorted", "sort", "stack", "std", "take", "tensordot", "trace", "tril"),
     *("triu", "var", "vdot", "vstack", "allclose", "array_equal", "argmax", "argmin", "argsort", "clip", "cumsum"),
 )
 """Functions that make something new, as large as what they are given at most, and no tuple."""
+_TRANSFORMS = (
+    *("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),
+    *("fftshift", "ifftshift"),
+)
+"""Those of `numpy.fft`."""
+_TRANSFORMS_SHARE = 2
+"""How many times the threshold their arrays have that are the host's: results are twice as large, see `HOST_SHARE`."""
 _METHODS_ANEW = (
     "clip",
     "cumprod",
@@ -259,9 +274,9 @@ _BY_METHOD = frozenset(
 """Functions that do what methods of the same name do, with the same parameters, and more around it."""
 
 
-def _anew(function: Any) -> _Maker:
+def _anew(function: Any, share: int = 1, weight: float = 0.0) -> _Maker:
     numpys = getattr(np.ndarray, function.__name__) if function in _BY_METHOD else _in_c(function)
-    return partial(anew, function=numpys, most=most_positional(function))
+    return partial(anew, function=numpys, most=most_positional(function), share=share, weight=weight)
 
 
 def _or(maker: _Maker, other: _Maker) -> _Maker:
@@ -276,21 +291,30 @@ FUNCTIONS: dict[Any, _Maker] = {
     np.concatenate: _or(partial(joined, function=_in_c(np.concatenate)), _anew(np.concatenate)),
     np.dot: _or(partial(product, function=_in_c(np.dot)), _anew(np.dot)),
     np.empty: partial(of_shape, function=np.empty),
-    np.empty_like: partial(of_array, function=_in_c(np.empty_like)),
+    np.empty_like: partial(of_array, function=_in_c(np.empty_like), is_light=True),
     np.outer: partial(outer, function=np.multiply.outer),
     **{function: _anew(function) for function in (getattr(np, name) for name in _ANEW)},
-    **{function: _anew(function) for function in (np.linalg.det, np.linalg.inv, np.linalg.norm, np.linalg.solve)},
+    np.roll: _anew(np.roll, weight=ROLL_WEIGHT),
+    np.linalg.norm: _anew(np.linalg.norm),
+    **{function: _anew(function, _TRANSFORMS_SHARE) for function in (getattr(np.fft, name) for name in _TRANSFORMS)},
     **{
         function: _or(partial(reduction, name=name), _anew(function))
         for name, function in ((name, getattr(np, name)) for name in REDUCTIONS)
     },
+    np.flip: partial(view, function=_in_c(np.flip)),
+    np.ravel: partial(view, function=np.ndarray.ravel),
+    np.reshape: partial(view_by, function=np.ndarray.reshape, counts=(2,)),
+    np.swapaxes: partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
+    np.transpose: partial(view, function=np.ndarray.transpose),
     np.where: partial(chosen, function=_in_c(np.where)),
+    np.ones: partial(of_shape, function=np.ones),
     np.zeros: partial(of_shape, function=np.zeros),
+    np.zeros_like: partial(of_array, function=_in_c(np.zeros_like), is_light=True),
 }
 """Functions of NumPy's -> what makes the code of ours."""
 METHODS: dict[str, _Maker] = {
     **{
-        name: _or(partial(of_array, function=method), _anew(method))
+        name: _or(partial(of_array, function=method, is_light=name == "copy"), _anew(method))
         for name, method in ((name, getattr(np.ndarray, name)) for name in ("argmax", "argmin", "argsort", "copy"))
     },
     **{
@@ -301,6 +325,7 @@ METHODS: dict[str, _Maker] = {
     "astype": cast,
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,
+    "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
     "transpose": partial(view, function=np.ndarray.transpose),
 }
 """Methods -> what makes the code of ours."""

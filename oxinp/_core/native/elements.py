@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import SAMPLED, balance
 from oxinp._core.lazy.handle import NOWHERE
 from oxinp._core.memory.storage import Stale
-from oxinp._core.native import objects
+from oxinp._core.native import loops, objects
 from oxinp._core.native.function import (
     AT,
     COUNT,
@@ -22,6 +23,7 @@ from oxinp._core.native.function import (
     HELD,
     HOST,
     KNOWN,
+    LIGHT,
     LIMIT,
     MOST_WRITTEN,
     NONE,
@@ -34,7 +36,9 @@ from oxinp._core.native.function import (
     cells,
 )
 from oxinp._core.native.objects import (
+    ARRAY_BASE,
     ARRAY_DTYPE,
+    ARRAY_FLAGS,
     ARRAY_NDIM,
     ARRAY_SHAPE,
     ARRAY_STRIDES,
@@ -54,29 +58,100 @@ _FITTING: dict[Any, tuple[type, ...]] = {
     np.float32: (np.float32, bool, np.bool_, np.uint8),
 }
 """Types of elements -> types of single values that are written as they are: none warns, nor runs code of the user's."""
+_WHOLE = (np.bool_, np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64)
+_CAST: dict[Any, tuple[type, ...]] = {
+    np.float64: (*_WHOLE, np.float32),
+    np.complex128: (np.float64, *_WHOLE, np.float32),
+    np.float32: _WHOLE,
+    **{kind: tuple(other for other in _WHOLE if other is not kind) for kind in _WHOLE},
+}
+"""Types of elements -> those of arrays whose elements are written as they are: no cast of these warns."""
+_PLACE, _TUPLE = 24, 32  # on the stack, of what is gone through
 _KEYS = (np.bool_, np.int64, np.int32)
 """Types of the elements of arrays that are keys."""
 
 
 def _load_advanced(function: Function, target: str) -> None:
     """Let a register have the host's view of a key, in `rbp`, that is a small or middling array of ours."""
-    code = function.code
     function.load_seen(target, "rbp", storage="r8")
-    function.require_elements(target, _KEYS)
-    code.load_int("rax", target, ARRAY_NDIM)  # of one number NumPy makes a view
-    code.compare_number("rax", 0)
-    code.jump("general", "e")
-    function.require_middle(target)
+    _require_key(function, target)
     function.unless_reported()
 
 
+def _require_key(function: Function, array: str) -> None:
+    """Go to the general function unless an array of NumPy's is a small or middling key."""
+    function.require_elements(array, _KEYS)
+    function.code.load_int("rax", array, ARRAY_NDIM)  # of one number NumPy makes a view
+    function.code.compare_number("rax", 0)
+    function.code.jump("general", "e")
+    function.require_middle(array)
+
+
+def _load_mixed(function: Function, target: str) -> None:
+    """Let a register have a new tuple, like the key in `rbp`, of what stands for arrays of ours on the host.
+
+    There is at least one, and all are small or middling; beside them there are integers, slices and their kin. Goes to
+    ``no storage`` where there is no memory for it.
+    """
+    code = function.code
+    function.unless_reported()
+    for is_last in (False, True):  # nothing is made before all is known
+        again, is_array, is_found, done = (function.new_label() for _ in range(4))
+        if is_last:
+            code.load("rdi", "rbp", SIZE)
+            code.call(objects.address("PyTuple_New"))
+            code.compare_number("rax", 0)
+            code.jump("no storage", "e")
+            code.store("rsp", _TUPLE, "rax")
+        code.set("rax", 0)
+        code.store("rsp", _PLACE, "rax")
+        code.label(again)
+        code.load("rcx", "rsp", _PLACE)
+        code.compare_with("rbp", SIZE, "rcx")
+        code.jump(done, "e")
+        for _ in range(3):
+            code.add_register("rcx", "rcx")
+        code.add_register("rcx", "rbp")
+        code.load("rdi", "rcx", TUPLE_ITEMS)
+        code.increment("rsp", _PLACE)
+        code.load("rax", "rdi", TYPE)
+        if is_last:
+            function.if_one_of("rax", (function.kind,), is_array)
+            code.jump(is_found)
+            code.label(is_array)
+            code.load("rdi", "rdi", SEEN)
+            code.label(is_found)
+            function.keep("rdi")
+            code.load("rcx", "rsp", _PLACE)
+            for _ in range(3):
+                code.add_register("rcx", "rcx")
+            code.load("rax", "rsp", _TUPLE)
+            code.add_register("rcx", "rax")
+            code.store("rcx", TUPLE_ITEMS - 8, "rdi")
+        else:
+            function.if_one_of("rax", (int, slice, type(None), type(...)), again)
+            function.unless_type("rdi", function.kind, "general")
+            function.load_seen(target, "rdi", storage="r8")
+            _require_key(function, target)
+        code.jump(again)
+        code.label(done)
+    code.load(target, "rsp", _TUPLE)
+
+
 def _return_chosen(function: Function, numpys: int) -> None:
-    """Lay out ``advanced``: a new array of the elements that a key chooses."""
-    code, is_made = function.code, function.new_label()
+    """Lay out ``advanced`` and ``mixed``: a new array of the elements that a key chooses."""
+    code, is_made, is_new = function.code, function.new_label(), function.new_label()
+    code.label("mixed")
+    function.require_middle("r12")
+    _load_mixed(function, "r14")
+    function.call_keeping(numpys, "r12", "r14", result="r13")
+    function.drop("r14")
+    code.jump("found")
     code.label("advanced")
     _load_advanced(function, "r14")
     function.require_middle("r12")
     function.call_keeping(numpys, "r12", "r14", result="r13")
+    code.label("found")
     code.compare_number("r13", 0)
     code.jump(is_made, "ne")
     code.call(objects.address("PyErr_Clear"))
@@ -85,6 +160,18 @@ def _return_chosen(function: Function, numpys: int) -> None:
     code.move("r14", "r13")
     function.unless_type("r14", np.ndarray, "chosen")
     function.require_middle("r14", "too large")
+    code.test_with("r14", ARRAY_FLAGS, loops.OWNER)
+    code.jump("chosen", "ne")
+    code.load("rcx", "r14", ARRAY_BASE)  # its axes may be in another order than those of what has its elements
+    code.compare_number("rcx", 0)
+    code.jump("too large", "e")
+    code.compare_number_with("rcx", 0, 1)  # references
+    code.jump("too large", "ne")
+    for flag in (loops.CONTIGUOUS, loops.FORTRAN):
+        code.test_with("r14", ARRAY_FLAGS, flag)
+        code.jump(is_new, "ne")
+    code.jump("too large")
+    code.label(is_new)
     code.label("chosen")
     function.wrap("r14", "r12", is_few=False)
     code.label("too large")
@@ -92,8 +179,11 @@ def _return_chosen(function: Function, numpys: int) -> None:
     code.jump("general")
 
 
-def return_part(function: Function) -> None:
-    """Return ours of NumPy's view of a part, in `r14`, of the array whose storage is in `r13`; `rbp` is the key."""
+def return_part(function: Function, end: str = "return") -> None:
+    """Return ours of NumPy's view of a part, in `r14`, of the array whose storage is in `r13`; `rbp` is the key.
+
+    `end` is the label to go to with it in `rax`.
+    """
     code = function.code
     function.make_handle("r14", "r12")
     function.put("r12", HELD, "r13")
@@ -119,11 +209,11 @@ def return_part(function: Function) -> None:
     function.load_few("r15")
     function.put("r12", KNOWN, "r15")
     code.move("rax", "r12")
-    code.jump("return")
+    code.jump(end)
     code.label("many")
     function.put("r12", KNOWN, NONE)
     code.move("rax", "r12")
-    code.jump("return")
+    code.jump(end)
 
 
 def _count_views(function: Function) -> None:
@@ -152,7 +242,7 @@ def subscript(kind: type, before: int) -> bytes:
     function.unless_type("rbp", kind, "basic")
     code.jump("advanced")
     code.label("basic")
-    function.classify_key("rbp", "r12", element="element", view="view", new="view")
+    function.classify_key("rbp", "r12", element="element", view="view", new="view", mixed="mixed")
     code.label("element")
     return_element(function, "element by NumPy")
     code.label("element by NumPy")
@@ -191,7 +281,7 @@ def length(kind: type, before: int) -> bytes:
     code = function.code
     function.unless_type("rdi", kind, "other")
     code.load("rax", "rdi", KNOWN)
-    function.if_one_of("rax", (None, False), "unknown")
+    function.if_one_of("rax", (None, *inlining.MARKS), "unknown")
     code.jump("other")
     code.label("unknown")
     code.load("rax", "rdi", SEEN)
@@ -243,6 +333,23 @@ def _require_fitting(function: Function) -> None:
     code.jump("general")
 
 
+def _require_cast(function: Function) -> None:
+    """Go to ``value`` where an array of NumPy's, in `r14`, is cast to the dtype of that in `r12` without a word."""
+    code = function.code
+    code.load("rax", "r14", ARRAY_DTYPE)
+    code.load("rdx", "r12", ARRAY_DTYPE)
+    code.compare("rax", "rdx")
+    code.jump("value", "e")
+    for kind, others in _CAST.items():
+        code.set("rcx", id(np.dtype(kind)))
+        code.compare("rdx", "rcx")
+        code.jump(f"no {kind}", "ne")
+        function.if_one_of("rax", map(np.dtype, others), "value")
+        code.jump("general")
+        code.label(f"no {kind}")
+    code.jump("general")
+
+
 def _write_part(function: Function, numpys: int) -> None:
     """Lay out ``large``: the part alone is asked for its size, and written to while the storage is marked."""
     code = function.code
@@ -255,7 +362,9 @@ def _write_part(function: Function, numpys: int) -> None:
     code.set("rcx", id(np.ndarray))
     code.compare_with("r12", TYPE, "rcx")
     code.jump("not a part", "ne")
-    function.require_middle("r12", "not a part")
+    function.multiply_extents("r12")
+    function.count_words("r12")
+    function.require_reach(LIGHT, "not a part")
     function.require_alone("r13", "not a part")
     code.load("rax", "r13", STORED_HOST)
     code.compare_with("rbx", HOST, "rax")
@@ -279,16 +388,23 @@ def _write_part(function: Function, numpys: int) -> None:
 
 
 def _write_chosen(function: Function, numpys: int) -> None:
-    """Lay out ``advanced``: the elements that a key chooses are written to while the storage is marked."""
+    """Lay out ``advanced`` and ``mixed``: what a key chooses is written to while the storage is marked."""
     code = function.code
-    code.label("advanced")
-    function.require_middle("r12")
-    function.provide_storage("rbx", "r12", "r13")
-    function.require_alone("r13")
-    _load_advanced(function, "r15")
-    code.move("rbp", "r15")
+    for label, load_key in (("mixed", _load_mixed), ("advanced", _load_advanced)):
+        code.label(label)
+        function.multiply_extents("r12")
+        function.count_words("r12")
+        function.require_reach(LIGHT)
+        function.provide_storage("rbx", "r12", "r13")
+        function.require_alone("r13")
+        load_key(function, "r15")
+        code.move("rbp", "r15")
+        if label == "mixed":
+            code.jump("chosen")
+    function.keep("rbp")
+    code.label("chosen")
     function.begin_writing("r13")
-    for each in ("r12", "rbp", "r14"):
+    for each in ("r12", "r14"):
         function.keep(each)
     function.call(numpys, "r12", "rbp", "r14")
     code.store("rsp", 8, "rax")
@@ -379,7 +495,7 @@ def _add_place(function: Function, axis: int, key: str, item: int | None) -> Non
 
 
 def ass_subscript(kind: type, before: int) -> bytes:
-    """Return the code of ``array[key] = value``, for integers and slices, and numbers or arrays of the same dtype."""
+    """Return the code of ``array[key] = value``, for integers and slices, and numbers or arrays of dtypes that fit."""
     function = Function(kind, before)
     code, numpys = function.code, objects.slot(np.ndarray, "ass_subscript").value
     function.begin()
@@ -393,10 +509,7 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.label("another")
     function.load_seen("r15", "r14", storage="r8")
     code.move("r14", "r15")
-    code.load("rax", "r12", ARRAY_DTYPE)
-    code.compare_with("r14", ARRAY_DTYPE, "rax")
-    code.jump("general", "ne")
-    code.jump("value")
+    _require_cast(function)
     code.label("number")
     _require_fitting(function)
     code.label("value")
@@ -412,7 +525,7 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.set("rcx", ELLIPSIS)
     code.compare("rbp", "rcx")
     code.jump("part", "e")
-    function.classify_key("rbp", "r12", element="element", view="part")
+    function.classify_key("rbp", "r12", element="element", view="part", mixed="mixed")
     code.label("element")
     code.set("rcx", id(np.ndarray))
     code.compare_with("r14", TYPE, "rcx")

@@ -123,6 +123,8 @@ class _LoopCall:
         self.function.multiply_extents("r13")
         self.code.compare_number("rax", 0)
         self.code.jump(self.label, "e")
+        self.code.compare_number("rax", loops.MOST)
+        self.code.jump(self.label, "g")
         self.code.store("rsp", loops.COUNT, "rax")
 
     def allocate(self) -> None:

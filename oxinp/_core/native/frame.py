@@ -31,7 +31,7 @@ class Frame:
 
     def __init__(self, kind: type, before: int | None, room: int = ROOM) -> None:
         self.code = Assembler()
-        self._kind = kind
+        self.kind = kind
         self._before = before
         self._room = room
         self._num_labels = 0
@@ -73,8 +73,8 @@ class Frame:
         self._leave()
         self._go_on()
 
-    def end_of_two(self, method: Any, reflected: Any) -> None:
-        """Return what is in `rax`; lay out calls of ``__add__`` and ``__radd__``, or whatever the operator's are.
+    def end_of_two(self, method: int, reflected: int) -> None:
+        """Return what is in `rax`; lay out calls of ``__add__`` and ``__radd__``, or whatever is at two addresses.
 
         Python's slot function for operators of two operands calls them only while it is in the slot itself.
         """
@@ -87,10 +87,10 @@ class Frame:
             ("rbx", "rbp", method, "is not first"),
             ("rbp", "rbx", reflected, "is none"),
         ):
-            self.unless_type(operand, self._kind, label)
+            self.unless_type(operand, self.kind, label)
             code.store("rsp", 8, operand)
             code.store("rsp", 16, other)
-            code.set("rdi", id(called))
+            code.set("rdi", called)
             code.move("rsi", "rsp")
             code.add("rsi", 8)
             code.set("rdx", 2)

@@ -12,13 +12,17 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.balance import SAMPLED, balance
+from oxinp._core.lazy.balance import HEAVY as HEAVY_WEIGHT
+from oxinp._core.lazy.balance import RECORDED, SAMPLED, balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, end_writing
+from oxinp._core.lazy.inlining import ALL_FEW, HEAVY, MOST_FEW
+from oxinp._core.lazy.placement import MAX_WORK
 from oxinp._core.memory.storage import WRITING, Storage
 from oxinp._core.native import objects
 from oxinp._core.native.frame import Frame
@@ -26,6 +30,9 @@ from oxinp._core.native.objects import (
     ARRAY_DTYPE,
     ARRAY_NDIM,
     ARRAY_SHAPE,
+    INT_DIGIT,
+    INT_TAG,
+    POSITIVE,
     SIZE,
     TUPLE_ITEMS,
     TYPE,
@@ -43,9 +50,17 @@ STORED_HOST, STALE, VALUE, HAS_OBJECTS = (
 )
 FLOAT64 = np.dtype(np.float64)
 NONE, ELLIPSIS = id(None), id(...)
-MIDDLING = (np.float64, np.int64, np.float32, np.int32, np.bool_)
+MIDDLING = (
+    *(np.float64, np.int64, np.float32, np.int32, np.bool_),
+    *(np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64),
+)
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
+WIDE = np.complex128
+"""That of elements of 16 bytes which may be so, too; each counts twice."""
 
+_USUAL = MOST_FEW * HEAVY  # the threshold
+MOST_LIGHT, MOST_WORK = _USUAL // 8, 2 * MAX_WORK * _USUAL
+"""Elements of 8 bytes, and what they cost together, that are too many to be light, see `is_light`."""
 MOST_WRITTEN = 500
 """Elements up to which NumPy keeps Python's lock while it writes, so that no other thread sees anything between."""
 cells = (ctypes.c_int64 * 5)(0, 0, SAMPLED, 0, SAMPLED)
@@ -56,6 +71,25 @@ the host's by their bytes alone, and operations on arrays that are its by what h
 """
 FEW, MOST, COUNT, MIDDLE, LEARNED = 0, 8, 16, 24, 32
 LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN else 0
+
+
+LIGHT = 16
+"""What an element of 16 bytes costs, of operations that do no more than move it, see `reach_of`."""
+_MOST_SAMPLED = 4 * _USUAL // 8
+"""Elements of 8 bytes from which on each operation is weighed that may be the host's."""
+_WEIGHERS: dict[tuple[float, float], Any] = {}  # what weighs, by weight and price, see `Balance.takes`
+
+
+def _weigh(weight: float, price: float, nbytes: int) -> None:
+    balance.takes(nbytes, weight, price, SAMPLED)
+
+
+def _most_light(reach: int) -> int:
+    """Return how many words are too many to be the host's wherever larger arrays belong, see `is_light`.
+
+    That is so of the usual threshold.
+    """
+    return min(MOST_LIGHT, -(-MOST_WORK // reach))
 
 
 class Function(Frame):
@@ -138,15 +172,91 @@ class Function(Frame):
         self.unless_smaller(seen, "general")
         self.code.label(done)
 
-    def require_host(self, handle: str, seen: str) -> None:
-        """Go to the general function unless an array is small, or below the threshold and of elements of 8 bytes."""
+    def require_host(self, handle: str, seen: str, *, is_learned: bool = False, share: int = 1) -> None:
+        """Go to the general function unless an array is small, or below the threshold and of numbers.
+
+        Above it arrays are taken that are the host's by what has been learned, where that is said: `count_learned` is
+        to follow. `share` is how many times the threshold counts, a power of 2.
+        """
         done, may_be_larger = self.new_label(), self.new_label()
         self.require_few(handle, seen, may_be_larger)
         self.code.jump(done)
         self.code.label(may_be_larger)
-        self.require_elements(seen, MIDDLING)
-        self.require_middle(seen)
+        self.require_elements(seen, (*MIDDLING, WIDE))
+        self.multiply_extents(seen)
+        self.count_words(seen)
+        if is_learned:
+            self.require_reach(LIGHT)
+        else:
+            for _ in range(share.bit_length() - 1):
+                self.code.halve("rax")
+            self.require_below(MIDDLE, "rax")
         self.code.label(done)
+
+    def require_reach(self, reach: int, label: str = "general") -> None:
+        """Go to a label where so many words as `rax` has, of 8 bytes, are not the host's by their bytes.
+
+        They are below the threshold, or by what has been learned; `reach` is what elements of 16 bytes cost.
+        """
+        code, is_light = self.code, self.new_label()
+        code.set("rcx", ctypes.addressof(cells))
+        code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
+        code.jump(label, "e")
+        code.compare_number("rax", _most_light(reach))
+        code.jump(is_light, "l")
+        self.if_all_few(is_light)
+        if reach >= 16 * HEAVY_WEIGHT:
+            code.jump(label)
+        code.compare_number("rax", _MOST_SAMPLED)
+        code.jump(label, "ge")
+        code.set("rdx", id(balance))
+        code.load("rdx", "rdx", LIMIT)
+        code.compare_number_with("rdx", INT_TAG, POSITIVE)
+        code.jump(label, "ne")
+        code.load_int("rdx", "rdx", INT_DIGIT)
+        code.move("rcx", "rax")
+        for _ in range(3):
+            code.add_register("rcx", "rcx")
+        code.compare("rcx", "rdx")
+        code.jump(label, "ge")
+        code.label(is_light)
+
+    def count_learned(self, reach: int, again: str, weight: float | None = None, price: float = RECORDED) -> None:
+        """Let one operation in so many on `rax` words be weighed that are the host's by what has been learned.
+
+        Then go to a label where all begins again: other threads may have run. For `weight` and `price` see
+        `Balance.takes`.
+        """
+        weights = reach / 16 if weight is None else weight, price
+        code, is_known, is_weighed = self.code, self.new_label(), self.new_label()
+        code.compare_number("rax", _most_light(reach))
+        code.jump(is_known, "l")
+        self.if_all_few(is_known)
+        code.set("rcx", ctypes.addressof(cells))
+        code.decrement("rcx", LEARNED)
+        code.jump(is_known, "ne")
+        code.set("rdx", SAMPLED)
+        code.store("rcx", LEARNED, "rdx")
+        code.move("rdi", "rax")
+        for _ in range(3):
+            code.add_register("rdi", "rdi")
+        code.call(objects.address("PyLong_FromSsize_t"))
+        code.compare_number("rax", 0)
+        code.jump("general", "e")
+        code.move("r12", "rax")
+        code.set("rdi", id(_WEIGHERS.setdefault(weights, partial(_weigh, *weights))))
+        code.move("rsi", "r12")
+        code.call(objects.address("PyObject_CallOneArg"))
+        code.move("r14", "rax")
+        self.drop("r12")
+        code.compare_number("r14", 0)
+        code.jump(is_weighed, "ne")
+        code.call(objects.address("PyErr_Clear"))
+        code.jump("general")
+        code.label(is_weighed)
+        self.drop("r14")
+        code.jump(again)
+        code.label(is_known)
 
     def multiply_broadcast(self, one: str, other: str) -> None:
         """Let `rax` have the number of elements of what two arrays of NumPy's broadcast to, or more."""
@@ -208,6 +318,24 @@ class Function(Frame):
         code.jump(again)
         code.label(done)
 
+    def count_words(self, *operands: str) -> None:
+        """Let `rax`, the elements of what some arrays of NumPy's and numbers make, have words of 8 bytes, or more."""
+        code, is_wide, done = self.code, self.new_label(), self.new_label()
+        for operand in operands:
+            is_array, is_narrow = self.new_label(), self.new_label()
+            code.load("r8", operand, TYPE)
+            self.if_one_of("r8", (np.ndarray,), is_array)
+            self.if_one_of("r8", (complex, WIDE), is_wide)
+            code.jump(is_narrow)
+            code.label(is_array)
+            code.load("r8", operand, ARRAY_DTYPE)
+            self.if_one_of("r8", (np.dtype(WIDE),), is_wide)
+            code.label(is_narrow)
+        code.jump(done)
+        code.label(is_wide)
+        code.add_register("rax", "rax")
+        code.label(done)
+
     def unless_smaller(self, array: str, label: str, most: int | None = None) -> None:
         """Go to a label where an array of NumPy's has too many elements to be `FEW`, or at least a number of them."""
         code = self.code
@@ -221,6 +349,12 @@ class Function(Frame):
         """Go to a label where an array of NumPy's has more elements than are the host's by their bytes alone."""
         self.multiply_extents(array)
         self.require_below(MIDDLE, "rax", label)
+
+    def if_all_few(self, label: str) -> None:
+        """Go to a label where everything is the host's."""
+        self.code.set("rcx", ctypes.addressof(cells))
+        self.code.compare_number_with("rcx", MOST, ALL_FEW)
+        self.code.jump(label, "e")
 
     def require_below(self, cell: int, count: str, label: str = "general") -> None:
         """Go to a label unless a number of elements is below one of those that change, `MOST` or `MIDDLE`."""
@@ -239,9 +373,9 @@ class Function(Frame):
     def make_handle(self, seen: str, target: str) -> None:
         """Let a register have a new array whose `_seen` takes over the reference; go to ``no handle`` if it fails."""
         code = self.code
-        code.set("rdi", id(self._kind))
+        code.set("rdi", id(self.kind))
         code.set("rsi", 0)
-        code.set("rax", objects.place(self._kind, "alloc"))
+        code.set("rax", objects.place(self.kind, "alloc"))
         code.load("rax", "rax")
         code.call_register("rax")
         code.compare_number("rax", 0)
@@ -371,8 +505,13 @@ class Function(Frame):
                 self.code.load(register, "rsp", place)
         self.code.call(objects.address(function))
 
-    def classify_key(self, key: str, seen: str, *, element: str, view: str, new: str = "general") -> None:
-        """Go to a label by whether a key is of a single element, of a part by integers and slices, or has new axes."""
+    def classify_key(
+        self, key: str, seen: str, *, element: str, view: str, new: str = "general", mixed: str = "general"
+    ) -> None:
+        """Go to a label by whether a key is of a single element, of a part by integers and slices, or has new axes.
+
+        One that has arrays beside others is mixed.
+        """
         code = self.code
         is_integer, again, is_other, counted = (self.new_label() for _ in range(4))
         code.load_int("rdx", seen, ARRAY_NDIM)
@@ -415,6 +554,9 @@ class Function(Frame):
         code.set("rdi", id(type(...)))
         code.compare("rax", "rdi")
         code.jump(again, "e")
+        code.set("rdi", id(self.kind))
+        code.compare("rax", "rdi")
+        code.jump(mixed, "e")
         code.jump("general")
         code.label(counted)
         code.compare_number("r11", 0)
@@ -438,7 +580,7 @@ class Function(Frame):
         code.jump(is_whole, "e")
         code.compare_number("rdx", 0)
         code.jump("general", "e")
-        self.unless_type("rdx", self._kind, "general")
+        self.unless_type("rdx", self.kind, "general")
         code.label(is_whole)
 
     def require_alone(self, storage: str, label: str = "general") -> None:
@@ -460,11 +602,13 @@ __all__ = [
     "HELD",
     "HOST",
     "KNOWN",
-    "LEARNED",
+    "LIGHT",
     "LIMIT",
     "MIDDLE",
     "MIDDLING",
     "MOST",
+    "MOST_LIGHT",
+    "MOST_WORK",
     "MOST_WRITTEN",
     "NONE",
     "SEEN",
@@ -472,6 +616,7 @@ __all__ = [
     "STORED_HOST",
     "VALUE",
     "VIEW",
+    "WIDE",
     "Function",
     "cells",
 ]

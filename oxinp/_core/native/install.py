@@ -40,9 +40,14 @@ _BINARY = {
     "and": ("and", "bitwise_and"),
     "or": ("or", "bitwise_or"),
     "xor": ("xor", "bitwise_xor"),
+    "lshift": ("lshift", "left_shift"),
+    "rshift": ("rshift", "right_shift"),
 }
 """Slots of operators, and what their methods and their ufuncs are called."""
-_IN_PLACE = ("add", "subtract", "multiply", "true_divide", "and", "or", "xor")
+_IN_PLACE = (
+    *("add", "subtract", "multiply", "true_divide", "floor_divide", "remainder"),
+    *("and", "or", "xor", "lshift", "rshift"),
+)
 _OF_NUMBERS = ("add", "subtract", "multiply", "true_divide")
 _UNARY = ("negative", "absolute", "invert")
 _ALIGNMENT = 16
@@ -94,7 +99,7 @@ class _Call(NamedTuple):
 
 
 _CHANGING = free_in_children(RLock())
-_functions: dict[Any, Any] = {}  # functions of NumPy's -> ours
+_functions: Mapping[Any, Any] = {}  # of NumPy's -> ours
 
 
 def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
@@ -144,7 +149,7 @@ def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
         **{(kind, name): maker for name, maker in of_arrays.items()},
         **{
             (number, name): partial(numbers.beside_array, kind, name=name)
-            for number in (np.float64, np.float32, np.int64)
+            for number in (np.float64, np.float32, np.int64, np.complex128, np.int32, np.uint8)
             for name in _OF_NUMBERS
         },
         (ufunc, "call"): partial(ufuncs.call, ufunc, arrays=kind),
@@ -196,6 +201,11 @@ def _method(kind: type, name: str, address: int) -> Any:
     return new(kind, definition)
 
 
+def _of(kind: type, make: Callable[..., bytes]) -> Callable[[type, int], bytes]:
+    """Return what makes the code of a method of another class than that of arrays."""
+    return lambda _, before: make(kind, before)
+
+
 def _called(kind: type) -> Iterator[tuple[Any, Callable[[type, int], bytes]]]:
     """Yield the functions that Python wrote, and what makes the code of their calls."""
     if objects.VECTORCALL is None:
@@ -203,6 +213,7 @@ def _called(kind: type) -> Iterator[tuple[Any, Callable[[type, int], bytes]]]:
     for function, make in (
         *((_functions.get(theirs), make) for theirs, make in calls.FUNCTIONS.items()),
         *((getattr(kind, name), make) for name, make in calls.METHODS.items()),
+        *((getattr(ufunc, name), _of(ufunc, make)) for name, make in ufuncs.methods(kind).items()),
         (kind.__dict__["T"].fget, calls.transposed),
     ):
         if type(function) is FunctionType:
@@ -226,15 +237,47 @@ def _made(kind: type) -> tuple[_Slot | _Method | _Call, ...]:
         placed.append((partial(_Call, function), before))
     method = kind.__dict__["__array_ufunc__"]
     parts.append(ufuncs.array_ufunc(kind, method))
-    parts = [part + bytes(-len(part) % _ALIGNMENT) for part in parts]
-    first = _mapped(b"".join(parts))
-    if first is None:
+    addresses = _addresses(parts)
+    if addresses is None:
         return ()
-    *addresses, last = accumulate(map(len, parts[:-1]), initial=first)
     return (
-        _Method(kind, "__array_ufunc__", _method(kind, "__array_ufunc__", last), method),
+        _Method(kind, "__array_ufunc__", _method(kind, "__array_ufunc__", addresses.pop()), method),
         *(make(address, before) for (make, before), address in zip(placed, addresses, strict=True)),
     )
+
+
+def _addresses(parts: list[bytes]) -> list[int] | None:
+    """Return where parts of code may be executed; None if the system forbids that."""
+    parts = [part + bytes(-len(part) % _ALIGNMENT) for part in parts]
+    first = _mapped(b"".join(parts))
+    return None if first is None else list(accumulate(map(len, parts[:-1]), initial=first))
+
+
+_later: dict[type, list[_Call]] = {}
+"""By the class of arrays, calls of functions of submodules, which are registered when one is first wanted."""
+
+
+def _natives(kind: type) -> Iterator[_Slot | _Method | _Call]:
+    yield from _made(kind)
+    yield from _later.get(kind, ())
+
+
+def call_more() -> None:
+    """Let functions, too, be called by machine code that have been registered since it was written."""
+    with _CHANGING:
+        for kind in _later:
+            if not _made(kind):
+                continue
+            known = {native.function for native in _natives(kind) if type(native) is _Call}
+            called = [(function, make) for function, make in _called(kind) if function not in known]
+            befores = [objects.vectorcall(function) for function, _ in called]
+            addresses = _addresses([make(kind, before) for (_, make), before in zip(called, befores, strict=True)])
+            if not called or addresses is None:
+                continue
+            made = list(map(_Call, (function for function, _ in called), addresses, befores))
+            _later[kind] += made
+            for native in made if config.machine_code else ():
+                native.exchange(is_native=True)
 
 
 def install(kind: type) -> bool:
@@ -247,18 +290,18 @@ def install(kind: type) -> bool:
     """
     with _CHANGING:
         _update()
-        natives = _made(kind)
-        for native in natives:
+        for native in _natives(kind):
             native.exchange(is_native=True)
-        if natives:  # a view of a large array that comes to Python is to be weighed, see `elements.subscript`
+        is_possible = bool(_made(kind))
+        if is_possible:  # a view of a large array that comes to Python is to be weighed, see `elements.subscript`
             inlining.enter(is_weighed=repeat(object()).__next__)
-        return bool(natives)
+        return is_possible
 
 
 def uninstall(kind: type) -> None:
     """Give arrays and ufuncs their slots of before again."""
     with _CHANGING:
-        for native in _made(kind):
+        for native in _natives(kind):
             native.exchange(is_native=False)
         inlining.enter(is_weighed=is_sampled)
 
@@ -284,7 +327,7 @@ def _leave(kind: type) -> None:
     No lock is waited for, which another thread may hold for ever.
     """
     if _made.cache_info().currsize:
-        for native in _made(kind):
+        for native in _natives(kind):
             native.exchange(is_native=False)
 
 
@@ -296,13 +339,16 @@ def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
     kind : type
         That of arrays.
     functions : mapping
-        Functions of NumPy's -> ours.
+        Functions of NumPy's -> ours, to which those of submodules are added later.
     """
-    _functions.update(functions)
+    global _functions
+    _functions = functions
+    _later.setdefault(kind, [])
     atexit.register(_leave, kind)
-    before_change.setdefault("offload_threshold", []).append(_update)
+    for setting in ("offload_threshold", "backend"):
+        before_change.setdefault(setting, []).append(_update)
     before_change.setdefault("machine_code", []).append(partial(_change, kind))
     _change(kind, config.machine_code)
 
 
-__all__ = ["follow_setting", "install", "is_installed", "uninstall"]
+__all__ = ["call_more", "follow_setting", "install", "is_installed", "uninstall"]

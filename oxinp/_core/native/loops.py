@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +26,11 @@ from oxinp._core.native.objects import (
     TYPE,
 )
 
-TYPES = (np.float64, np.int64, np.bool_, np.float32, np.int32, np.complex128)
-"""Types of elements whose loops are called."""
+TYPES = (
+    *(np.float64, np.int64, np.bool_, np.float32, np.int32, np.complex128),
+    *(np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64),
+)
+"""Types of elements whose loops are called, in the order in which they are looked for."""
 _MAY_RAISE = (np.power,)  # of negative powers of integers
 _IN_ROWS = frozenset(
     getattr(np, name)
@@ -39,18 +43,23 @@ _IN_ROWS = frozenset(
 """Those whose results are the same, bit for bit, however many elements are computed at once."""
 
 # What is known of a loop, a word each.
-INPUT, _LOOP, _PASSED, OUTPUT, INPUT_NBYTES, OUTPUT_NBYTES, _NUMBER, _KIND, IS_IN_ROWS = (8 * i for i in range(9))
-_ROW = struct.Struct("9Q")
-_FLOATS, _INTEGERS, _OTHERS = range(3)  # of 64 bits, and others
+INPUT, _LOOP, _PASSED, OUTPUT, INPUT_NBYTES, OUTPUT_NBYTES, _NUMBER, _KIND, IS_IN_ROWS, _LEAST, _MOST = (
+    8 * i for i in range(11)
+)
+_ROW = struct.Struct("9Q2q")
+_FLOATS, _INTEGERS, _SHORT, _OTHERS = range(4)  # of 64 bits, shorter integers, and others
 _MOST_EXACT = 2**53  # up to which integers are floats, too
 
-CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400  # flags of arrays
+CONTIGUOUS, FORTRAN, OWNER, ALIGNED, WRITEABLE = 0x1, 0x2, 0x4, 0x100, 0x400
+"""Flags of arrays; `OWNER` is of what has its own memory."""
 _RAISED, _ALL_RAISED = 0x1D, 0x3F  # flags of arithmetic: invalid, division by zero, overflow, underflow; and others
 
 # Where on the stack there is what a loop is called with.
 POINTERS, STRIDES, COUNT, _VALUE, STATUS, TIMES, STEPS = (ROOM + at for at in (0, 24, 48, 56, 64, 72, 80))
 STACK = ROOM + 80 + 24 + 8
 """Bytes of the stack that a function which calls loops needs."""
+MOST = 32768
+"""Elements up to which loops are called: Python's lock is kept meanwhile, which NumPy gives back."""
 MOST_IN_PLACE = 2048
 MEMMOVE = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
 results = ctypes.create_string_buffer(16 * MOST_IN_PLACE)  # on their way to where they belong
@@ -65,6 +74,14 @@ def _loops(ufunc: np.ufunc) -> dict[str, tuple[int, int]]:
     return {types: (loops[i] or 0, passed[i] or 0) for i, types in reversed(tuple(enumerate(ufunc.types)))}
 
 
+def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the least and the largest integer of Python's that a dtype of integers holds, of 64 bits."""
+    if dtype.kind not in "iu":
+        return 0, 0
+    held = np.iinfo(dtype)
+    return int(held.min), min(int(held.max), 2**63 - 1)
+
+
 @functools.cache
 def rows(ufunc: np.ufunc) -> bytes:
     """Return what is known of the loops of a ufunc of one output over operands of one dtype, up to a row of zeros."""
@@ -73,14 +90,15 @@ def rows(ufunc: np.ufunc) -> bytes:
         dtype = np.dtype(kind)
         for types, (loop, passed) in _loops(ufunc).items():
             given, _, made = types.partition("->")
-            if given != dtype.char * ufunc.nin or not loop or (ufunc in _MAY_RAISE and dtype.kind in "ib"):
+            if given != dtype.char * ufunc.nin or not loop or (ufunc in _MAY_RAISE and dtype.kind in "iub"):
                 continue
             output = np.dtype(made)
             is_in_rows = ufunc in _IN_ROWS and dtype.kind != "c"
             known += _ROW.pack(
                 *(id(dtype), loop, passed, id(output), dtype.itemsize, output.itemsize, id(dtype.type)),
-                {"d": _FLOATS, "l": _INTEGERS}.get(dtype.char, _OTHERS),
+                {"d": _FLOATS, "l": _INTEGERS}.get(dtype.char, _SHORT if dtype.kind in "iu" else _OTHERS),
                 is_in_rows,
+                *_bounds(dtype),
             )
             break
     return known + bytes(_ROW.size)
@@ -94,10 +112,18 @@ def address_of(known: bytes) -> int:
 def place_number(function: Function, place: int, number: str, label: str) -> None:
     """Let the stack have the address of a number as an element, which does not change it."""
     code = function.code
-    is_there, is_integer, is_placed, is_converted = (function.new_label() for _ in range(4))
+    is_there, is_integer, is_placed, is_converted, is_real, is_float = (function.new_label() for _ in range(6))
     code.load("rax", number, TYPE)
     code.compare_with("r15", _NUMBER, "rax")
     code.jump(is_there, "e")
+    code.set("rcx", id(complex))
+    code.compare("rax", "rcx")
+    code.jump(is_real, "ne")
+    code.set("rax", id(np.complex128))
+    code.compare_with("r15", _NUMBER, "rax")
+    code.jump(label, "ne")
+    code.jump(is_there)
+    code.label(is_real)
     function.if_one_of("rax", (int,), is_integer)
     code.set("rcx", id(float))
     code.compare("rax", "rcx")
@@ -121,6 +147,13 @@ def place_number(function: Function, place: int, number: str, label: str) -> Non
     code.store("rsp", _VALUE, "rax")
     code.compare_number_with("r15", _KIND, _INTEGERS)
     code.jump(is_converted, "e")
+    code.compare_number_with("r15", _KIND, _SHORT)
+    code.jump(is_float, "ne")
+    for place_of_bound, is_beyond in ((_LEAST, "g"), (_MOST, "l")):
+        code.compare_with("r15", place_of_bound, "rax")
+        code.jump(label, is_beyond)
+    code.jump(is_converted)
+    code.label(is_float)
     for bound, is_beyond in ((_MOST_EXACT, "g"), (-_MOST_EXACT, "l")):
         code.set("rcx", bound % 2**64)
         code.compare("rax", "rcx")
@@ -277,13 +310,16 @@ __all__ = [
     "ARE_KNOWN",
     "CONTIGUOUS",
     "COUNT",
+    "FORTRAN",
     "INPUT",
     "INPUT_NBYTES",
     "IS_IN_ROWS",
     "MEMMOVE",
+    "MOST",
     "MOST_IN_PLACE",
     "OUTPUT",
     "OUTPUT_NBYTES",
+    "OWNER",
     "POINTERS",
     "STACK",
     "STATUS",

@@ -1,4 +1,4 @@
-"""Functions that make small arrays on the host, of a shape, of a range, of a list of numbers, in machine code."""
+"""Functions that make arrays on the host, of a shape, of a range, of a list of numbers, in machine code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from oxinp._core.native import objects
 from oxinp._core.native.call import GIVEN, Call
-from oxinp._core.native.function import MOST, cells
+from oxinp._core.native.function import MIDDLE, MOST, cells
 from oxinp._core.native.objects import (
     LIST_ITEMS,
     SIZE,
@@ -37,7 +37,7 @@ def _load_extent(call: Call, item: str, label: str) -> None:
 
 
 def _require_small_shape(call: Call) -> None:
-    """Go to the general function unless the first argument is a shape of few elements."""
+    """Go to the general function unless the first argument is a shape of an array below the threshold."""
     code = call.code
     code.load("r14", "rbp", 0)
     code.set("r13", 1)
@@ -58,11 +58,11 @@ def _require_small_shape(call: Call) -> None:
     code.jump("general", "g")
     code.jump("next extent")
     code.label("counted")
-    call.require_below(MOST, "r13")
+    call.require_below(MIDDLE, "r13")
 
 
 def of_shape(kind: type, before: int | None, function: object) -> bytes:
-    """Return the code of `zeros` or `empty`, of a shape and a dtype if one is given."""
+    """Return the code of `zeros`, `ones` or `empty`, of a shape and a dtype if one is given."""
     call = Call(kind, before)
     code = call.code
     call.begin_call(1, 2, keywords="by keyword")
@@ -81,7 +81,7 @@ def of_shape(kind: type, before: int | None, function: object) -> bytes:
     _require_small_shape(call)
     call.unless_reported()
     call.call_as_given(function, "r13")
-    call.return_new("r13", "r12")
+    call.return_new("r13", "r12", is_few=False)
     return code.assembled()
 
 
@@ -102,13 +102,13 @@ def integers(kind: type, before: int | None, function: object) -> bytes:
     code.label("stop")
     _load_extent(call, "r14", "general")
     code.set("rcx", ctypes.addressof(cells))
-    code.load("rcx", "rcx", MOST)
+    code.load("rcx", "rcx", MIDDLE)
     code.add_register("rcx", "r13")
     code.compare("rax", "rcx")
     code.jump("general", "ge")
     call.unless_reported()
     call.call_as_given(function, "r13")
-    call.return_new("r13", "r12", is_marked=True)
+    call.return_new("r13", "r12", is_few=False)
     return code.assembled()
 
 

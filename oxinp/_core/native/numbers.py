@@ -59,7 +59,7 @@ def load_number(function: Function, number: str, array: str, target: str, *, is_
     code = function.code
     is_plain, is_integer, is_missing, found, done = (function.new_label() for _ in range(5))
     code.load("rax", number, TYPE)
-    function.if_one_of("rax", NUMBERS, is_plain)
+    function.if_one_of("rax", (*NUMBERS, complex), is_plain)
     if is_kept:
         _look_up(function, number, array, found, is_integer=is_integer, is_plain=is_plain, is_missing=is_missing)
     else:

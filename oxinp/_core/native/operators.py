@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.balance import HEAVY as HEAVY_WEIGHT
-from oxinp._core.lazy.balance import RECORDED, SAMPLED, balance
-from oxinp._core.native import elementwise, loops, objects
-from oxinp._core.native.function import LEARNED, LIMIT, MIDDLING, MOST, MOST_WRITTEN, NONE, Function, cells
+from oxinp._core.native import elementwise, loops
+from oxinp._core.native.assembler import filled, stand_ins
+from oxinp._core.native.function import MIDDLING, MOST_WRITTEN, NONE, WIDE, Function
 from oxinp._core.native.numbers import load_number
-from oxinp._core.native.objects import INT_DIGIT, INT_TAG, POSITIVE, TYPE
+from oxinp._core.native.objects import TYPE
 
-_MOST_SAMPLED = 4 * 65536 // 8
-"""Elements of 8 bytes from which on each operation is weighed that may be the host's."""
-_WEIGHERS: dict[int, Any] = {}  # what weighs, by what an element costs
+_BEFORE, _NUMPYS, _LOOPS, _METHOD, _REFLECTED = stand_ins(5)
 _CallLoop = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
 _COMPARED = (ctypes.c_uint64 * 6)(
     *map(
@@ -32,10 +29,13 @@ _COMPARED = (ctypes.c_uint64 * 6)(
 
 def load_operand(function: Function, handle: str, target: str, most: int | None, label: str = "general") -> None:
     """Let a register have the host's view of an operand of ours that is small; go to a label if it is not."""
+    is_few = function.new_label()
     function.load_seen(target, handle, storage="r13")
     function.require_few(handle, target, label)
     if most is not None:
+        function.if_all_few(is_few)
         function.unless_smaller(target, label, most)
+    function.code.label(is_few)
 
 
 def _load_other(function: Function, kind: type, target: str, most: int | None) -> None:
@@ -83,85 +83,13 @@ def compute(
 
 
 def _require_middling(function: Function, array: str, reach: int) -> None:
-    """Go to the general function unless an array is the host's by its bytes, of elements of 8 bytes or less."""
-    code = function.code
-    code.set("rcx", ctypes.addressof(cells))
-    code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
-    code.jump("general", "e")
-    function.require_elements(array, MIDDLING)
+    """Go to the general function unless an array of numbers is the host's by its bytes; `rax` has its words."""
+    function.require_elements(array, (*MIDDLING, WIDE))
     function.multiply_extents(array)
-    code.compare_number("rax", 0)
-    code.jump("general", "e")
-    _require_reach(function, reach)
-
-
-def _require_reach(function: Function, reach: int) -> None:
-    """Go to the general function where so many elements as `rax` has, of 8 bytes, are not the host's by their bytes.
-
-    They are below the threshold, or by what has been learned.
-    """
-    code, is_light = function.code, function.new_label()
-    code.compare_number("rax", _most_light(reach))
-    code.jump(is_light, "l")
-    if reach >= 16 * HEAVY_WEIGHT:
-        code.jump("general")
-    code.compare_number("rax", _MOST_SAMPLED)
-    code.jump("general", "ge")
-    code.set("rdx", id(balance))
-    code.load("rdx", "rdx", LIMIT)
-    code.compare_number_with("rdx", INT_TAG, POSITIVE)
-    code.jump("general", "ne")
-    code.load_int("rdx", "rdx", INT_DIGIT)
-    code.move("rcx", "rax")
-    for _ in range(3):
-        code.add_register("rcx", "rcx")
-    code.compare("rcx", "rdx")
-    code.jump("general", "ge")
-    code.label(is_light)
-
-
-def _most_light(reach: int) -> int:
-    """Return how many elements of 8 bytes are not below the threshold any more, of the usual one."""
-    return -(-2 * inlining.MOST_FEW * inlining.HEAVY // reach)
-
-
-def _weigh(weight: float, nbytes: int) -> None:
-    balance.takes(nbytes, weight, RECORDED, SAMPLED)
-
-
-def _count_learned(function: Function, reach: int) -> None:
-    """Let one operation in so many on `rax` elements be weighed that are the host's by what has been learned.
-
-    Then begin again: other threads may have run.
-    """
-    code, is_known = function.code, function.new_label()
-    code.compare_number("rax", _most_light(reach))
-    code.jump(is_known, "l")
-    code.set("rcx", ctypes.addressof(cells))
-    code.decrement("rcx", LEARNED)
-    code.jump(is_known, "ne")
-    code.set("rdx", SAMPLED)
-    code.store("rcx", LEARNED, "rdx")
-    code.move("rdi", "rax")
-    for _ in range(3):
-        code.add_register("rdi", "rdi")
-    code.call(objects.address("PyLong_FromSsize_t"))
-    code.compare_number("rax", 0)
-    code.jump("general", "e")
-    code.move("r12", "rax")
-    code.set("rdi", id(_WEIGHERS.setdefault(reach, partial(_weigh, reach / 16))))
-    code.move("rsi", "r12")
-    code.call(objects.address("PyObject_CallOneArg"))
-    code.move("r14", "rax")
-    function.drop("r12")
-    code.compare_number("r14", 0)
-    code.jump("not weighed", "e")
-    function.drop("r14")
-    code.jump("start")
-    code.label("not weighed")
-    code.call(objects.address("PyErr_Clear"))
-    code.jump("general")
-    code.label(is_known)
+    function.code.compare_number("rax", 0)
+    function.code.jump("general", "e")
+    function.count_words(array)
+    function.require_reach(reach)
 
 
 def _compute_middling(
@@ -177,34 +105,26 @@ def _compute_middling(
     function.load_seen("r14", "rbp", storage="r13")
     _require_middling(function, "r14", reach)
     function.multiply_broadcast("r12", "r14")
-    _require_reach(function, reach)
-    code.jump("compute middling")
+    code.jump("sized middling")
     code.label("middling number")
-    _require_real(function, "rbp")
     code.move("r14", "rbp")
     function.multiply_extents("r12")
-    code.jump("compute middling")
+    code.jump("sized middling")
     code.label("middling number first")
     function.load_seen("r14", "rbp", storage="r13")
     _require_middling(function, "r14", reach)
-    _require_real(function, "rbx")
     code.move("r12", "rbx")
     function.multiply_extents("r14")
-    code.label("compute middling")
-    _count_learned(function, reach)
+    code.label("sized middling")
+    function.count_words("r12", "r14")
+    function.require_reach(reach)
+    function.count_learned(reach, "start")
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
 
 
-def _require_real(function: Function, number: str) -> None:
-    """Go to the general function where a number makes elements of 16 bytes."""
-    function.code.set("rcx", id(np.complex128))
-    function.code.compare_with(number, TYPE, "rcx")
-    function.code.jump("general", "e")
-
-
-def _loop_call(function: Function, ufunc: np.ufunc, *operands: str) -> _CallLoop:
+def _loop_call(function: Function, *operands: str) -> _CallLoop:
     """Return what calls a ufunc's loop over operands in registers."""
-    load_rows = partial(function.code.set, "r15", loops.address_of(loops.rows(ufunc)))
+    load_rows = partial(function.code.set, "r15", _LOOPS)
     return partial(elementwise.compute, function, load_rows, operands)
 
 
@@ -213,8 +133,19 @@ def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, rea
 
     `reach` is what an element costs, `is_kept` whether an array of a number means the same.
     """
-    function = Function(kind, before, loops.STACK)
-    code, call_loop = function.code, _loop_call(function, ufunc, "r12", "r14")
+    methods = {_METHOD: id(getattr(kind, f"__{name}__")), _REFLECTED: id(getattr(kind, f"__r{name}__"))}
+    return filled(_binary(kind, reach, is_kept=is_kept), _numbers(before, numpys, ufunc) | methods)
+
+
+def _numbers(before: int, numpys: int, ufunc: np.ufunc) -> dict[int, int]:
+    return {_BEFORE: before, _NUMPYS: numpys, _LOOPS: loops.address_of(loops.rows(ufunc))}
+
+
+@functools.cache
+def _binary(kind: type, reach: int, *, is_kept: bool) -> bytes:
+    """Return the code of all such operators, with numbers that stand for what differs."""
+    function = Function(kind, _BEFORE, loops.STACK)
+    code, numpys, call_loop = function.code, _NUMPYS, _loop_call(function, "r12", "r14")
     most = None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
     function.begin()
     code.label("start")
@@ -230,7 +161,7 @@ def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, rea
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
     _compute_middling(function, kind, numpys, call_loop, reach, is_kept=is_kept)
     function.end_wrap("r13")
-    function.end_of_two(getattr(kind, f"__{name}__"), getattr(kind, f"__r{name}__"))
+    function.end_of_two(_METHOD, _REFLECTED)
     return code.assembled()
 
 
@@ -262,8 +193,13 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
 
 def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> bytes:
     """Return the code of ``-a`` or ``abs(a)``."""
-    function = Function(kind, before, loops.STACK)
-    code, call_loop = function.code, _loop_call(function, ufunc, "r12")
+    return filled(_unary(kind, reach), _numbers(before, numpys, ufunc))
+
+
+@functools.cache
+def _unary(kind: type, reach: int) -> bytes:
+    function = Function(kind, _BEFORE, loops.STACK)
+    code, numpys, call_loop = function.code, _NUMPYS, _loop_call(function, "r12")
     function.begin()
     code.label("start")
     function.unless_type("rbx", kind, "general")
@@ -272,8 +208,7 @@ def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> 
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", reach)
-    function.multiply_extents("r12")
-    _count_learned(function, reach)
+    function.count_learned(reach, "start")
     compute(function, numpys, call_loop, "r12", is_few=False)
     function.end_wrap("r13")
     function.end()
@@ -283,7 +218,9 @@ def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> 
 def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     """Return the code of ``a ** 2`` and of other powers that are numbers."""
     function = Function(kind, before, loops.STACK)
-    code, call_loop = function.code, _loop_call(function, np.square, "r12")
+    code = function.code
+    load_rows = partial(code.set, "r15", loops.address_of(loops.rows(np.square)))
+    call_loop = partial(elementwise.compute, function, load_rows, ("r12",))
     function.begin()
     code.label("start")
     code.set("rcx", NONE)
@@ -298,24 +235,25 @@ def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
     _require_middling(function, "r12", 16)
-    function.multiply_extents("r12")
-    _count_learned(function, 16)
+    function.count_learned(16, "start")
     compute(function, numpys, call_loop, "r12", "rbp", is_few=False)
     code.label("of another")
     code.load("rax", "rbp", TYPE)
     function.if_one_of("rax", (float, int, np.float64), "of a number")
     code.jump("general")
     code.label("of a number")
-    load_operand(function, "rbx", "r12", inlining.MOST_FEW * inlining.HEAVY // reach)
+    function.load_seen("r12", "rbx", storage="r13")
     function.require_elements("r12", MIDDLING)
-    compute(function, numpys, code.jump, "r12", "rbp")
+    function.multiply_extents("r12")
+    function.require_reach(reach)
+    compute(function, numpys, code.jump, "r12", "rbp", is_few=False)
     code.label("with a modulus")
     code.set("r12", id(NotImplemented))
     function.keep("r12")
     code.move("rax", "r12")
     code.jump("return")
     function.end_wrap("r13")
-    function.end_of_two(getattr(kind, "__pow__"), getattr(kind, "__rpow__"))  # noqa: B009 - of any class
+    function.end_of_two(*(id(getattr(kind, name)) for name in ("__pow__", "__rpow__")))
     return code.assembled()
 
 
@@ -363,8 +301,13 @@ def _write_as_numpy(function: Function, numpys: int, *, is_kept: bool) -> None:
 
 def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, *, is_kept: bool) -> bytes:
     """Return the code of an operator such as ``a += b``."""
-    function = Function(kind, before, loops.STACK)
-    code = function.code
+    return filled(_in_place(kind, reach, is_kept=is_kept), _numbers(before, numpys, ufunc))
+
+
+@functools.cache
+def _in_place(kind: type, reach: int, *, is_kept: bool) -> bytes:
+    function = Function(kind, _BEFORE, loops.STACK)
+    code, numpys = function.code, _NUMPYS
     function.begin()
     code.label("start")
     function.unless_type("rbx", kind, "general")
@@ -373,8 +316,7 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     code.jump("sized")
     code.label("middling")
     _require_middling(function, "r12", reach)
-    function.multiply_extents("r12")
-    _count_learned(function, reach)
+    function.count_learned(reach, "start")
     code.label("sized")
     code.set("rcx", NONE)
     code.compare("r13", "rcx")
@@ -394,7 +336,7 @@ def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, 
     code.move("r14", "rbp")
     code.label("loaded")
     function.unless_reported()
-    load_rows = partial(code.set, "r15", loops.address_of(loops.rows(ufunc)))
+    load_rows = partial(code.set, "r15", _LOOPS)
     elementwise.compute_into(function, load_rows, ("r12", "r14"), "NumPy's")
     code.jump("done")
     _write_as_numpy(function, numpys, is_kept=is_kept)

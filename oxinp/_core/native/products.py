@@ -6,9 +6,10 @@ from functools import partial
 
 import numpy as np
 
+from oxinp._core.lazy.balance import LAUNCH
 from oxinp._core.native import loops
 from oxinp._core.native.frame import ROOM
-from oxinp._core.native.function import MOST, Function
+from oxinp._core.native.function import LIGHT, MIDDLE, MOST, MOST_LIGHT, Function
 from oxinp._core.native.objects import (
     ARRAY_DATA,
     ARRAY_DTYPE,
@@ -17,12 +18,15 @@ from oxinp._core.native.objects import (
     ARRAY_STRIDES,
 )
 from oxinp._core.native.operators import compute, load_operand
+from oxinp._core.ops.matmul import FLOPS_PER_BYTE
+from oxinp._core.ops.product import HOST_WEIGHT
 
 # Where on the stack there is what the loop is called with: addresses; how many products, rows, elements of a sum and
 # columns; strides from product to product, and of rows and columns; then the shape of the result.
 _POINTERS, _COUNTS, _STRIDES, _SHAPE, _VALUE, _STATUS = (ROOM + at for at in (0, 24, 56, 128, 144, 160))
 STACK = ROOM + 160 + 16
 """Bytes of the stack that a function which computes products needs, an odd number of words."""
+_MOST_TERMS = 1 << 18  # products of elements up to which Python's lock is kept
 _ROWS, _TERMS, _COLUMNS = (_COUNTS + 8 * i for i in range(1, 4))
 
 
@@ -115,6 +119,10 @@ def call_loop(function: Function, label: str) -> None:
     _place(function, 1, "r14", (_TERMS, _COLUMNS), 0, label)
     code.set("rax", 1)
     code.store("rsp", _COUNTS, "rax")
+    for extent in (_ROWS, _TERMS, _COLUMNS):
+        code.multiply("rax", "rsp", extent)
+        code.compare_number("rax", _MOST_TERMS)
+        code.jump(label, "g")
     _place_results(function)
     code.compare_number("rdx", 0)
     code.jump(is_scalar, "e")
@@ -164,8 +172,22 @@ def require_small_product(function: Function, one: str, other: str) -> None:
     function.require_below(MOST, "rax")
 
 
+def _require_middling_product(function: Function) -> None:
+    """Go to the general function unless the product of two matrices, in `r12` and `r14`, is the host's by its work."""
+    code = function.code
+    code.load("rdx", "r12", ARRAY_SHAPE)
+    code.load("rax", "rdx")
+    code.load("rcx", "r14", ARRAY_SHAPE)
+    code.multiply("rax", "rcx", 8)
+    code.move("r8", "rax")
+    function.require_below(MIDDLE, "r8")
+    code.multiply("rax", "rdx", 8)
+    code.compare_number("rax", FLOPS_PER_BYTE * 8 * MOST_LIGHT)
+    code.jump("general", "ge")
+
+
 def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
-    """Return the code of ``a @ b``, of small arrays of ours, or of middling vectors and matrices with a vector."""
+    """Return the code of ``a @ b``, of arrays of ours that are small, or middling and of floats."""
     function = Function(kind, before, STACK)
     code = function.code
     function.begin()
@@ -184,14 +206,28 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     code.compare_number("rax", 2)  # two vectors
     code.jump("of vectors", "e")
     code.compare_number("rax", 3)  # a matrix and a vector
+    code.jump("of one and a vector", "e")
+    code.compare_number("rax", 4)
     code.jump("general", "ne")
+    code.compare_number("rcx", 2)
+    code.jump("general", "ne")
+    _require_middling_product(function)
+    code.jump("of vectors")
+    code.label("of one and a vector")
+    for each in ("r12", "r14"):
+        function.multiply_extents(each)
+        function.require_reach(LIGHT)
+        function.count_learned(LIGHT, "general", HOST_WEIGHT, LAUNCH)
+    code.jump("of floats")
     code.label("of vectors")
     for each in ("r12", "r14"):
-        function.require_elements(each, (np.float64, np.float32))
         function.require_middle(each)
+    code.label("of floats")
+    for each in ("r12", "r14"):
+        function.require_elements(each, (np.float64, np.float32))
     compute(function, numpys, partial(call_loop, function), "r12", "r14", is_few=False)
     function.end_wrap("r13")
-    function.end_of_two(getattr(kind, "__matmul__"), getattr(kind, "__rmatmul__"))  # noqa: B009 - of any class
+    function.end_of_two(*(id(getattr(kind, name)) for name in ("__matmul__", "__rmatmul__")))
     return code.assembled()
 
 

@@ -71,6 +71,8 @@ def _place(call: Call, row: Reduction, label: str) -> None:
     call.multiply_extents("r12")
     code.compare_number("rax", 0)
     code.jump(label, "e")
+    code.compare_number("rax", loops.MOST)
+    code.jump(label, "g")
     code.store("rsp", _COUNT, "rax")
     code.set("rax", row.initial or 0)
     code.store("rsp", _VALUE, "rax")

@@ -54,6 +54,9 @@ def _count(function: Function, label: str) -> None:
     code.load_int("rax", "r13", ARRAY_NDIM)
     code.compare_number("rax", 2)
     code.jump(label, "ne")
+    function.multiply_extents("r13")
+    code.compare_number("rax", loops.MOST)
+    code.jump(label, "g")
     code.load("rdx", "r13", ARRAY_SHAPE)
     code.load("rsi", "r13", ARRAY_STRIDES)
     for axis, place in enumerate((TIMES, COUNT)):

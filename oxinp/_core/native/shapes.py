@@ -1,18 +1,21 @@
-"""Methods that make views of small arrays on the host, in other shapes or transposed, in machine code."""
+"""Methods and functions that make views of arrays on the host, in other shapes or transposed, in machine code."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
 import numpy as np
 
 from oxinp._core.lazy.handle import NOWHERE
 from oxinp._core.native import objects
-from oxinp._core.native.call import GIVEN, MOST_GIVEN, Call
+from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, Call
 from oxinp._core.native.elements import return_part
-from oxinp._core.native.function import HOST, NONE, VALUE
+from oxinp._core.native.function import HELD, HOST, KNOWN, NONE, VALUE, VIEW
+from oxinp._core.native.loops import OWNER
 from oxinp._core.native.objects import (
     ARRAY_BASE,
+    ARRAY_FLAGS,
     TYPE,
 )
 
@@ -21,8 +24,12 @@ _TRANSPOSED = sys.intern("T")
 
 def _begin_view(call: Call) -> None:
     """Let `rbx`, `r12` and `r13` have an array, its host's view, and its storage, which has nothing else."""
-    call.load_array(0, "rbx", "r12")
+    call.code.load("rbx", "rbp", 0)
+    call.unless_type("rbx", call.kind, "general")
+    call.load_seen("r12", "rbx", storage="r13")
     call.provide_storage("rbx", "r12", "r13")
+    call.code.set("rax", 0)
+    call.code.store("rsp", MARK, "rax")  # where there is to be what a view is of, if that is new
     call.code.set("rcx", NONE)
     call.code.compare_with("r13", VALUE, "rcx")
     call.code.jump("general", "ne")
@@ -30,9 +37,9 @@ def _begin_view(call: Call) -> None:
 
 
 def _end_view(call: Call) -> None:
-    """Return ours of NumPy's array in `r14`, if it is a view."""
-    code, is_view = call.code, call.new_label()
-    call.unless_type("r14", np.ndarray, "no view")
+    """Return ours of NumPy's array in `r14`, if it is a view, or of a copy that nobody else has."""
+    code, is_view, is_of_old = call.code, call.new_label(), call.new_label()
+    call.unless_type("r14", np.ndarray, "dropped")
     code.load("rcx", "rbx", HOST)
     code.load("rax", "r14", ARRAY_BASE)
     code.compare("rax", "rcx")
@@ -43,8 +50,18 @@ def _end_view(call: Call) -> None:
     code.jump("no view", "ne")
     code.label(is_view)
     code.set("rbp", id(NOWHERE))
-    return_part(call)
-    code.label("no view")
+    return_part(call, end="with part")
+    code.label("with part")
+    code.move("r12", "rax")
+    code.load("rbx", "rsp", MARK)
+    code.compare_number("rbx", 0)
+    code.jump(is_of_old, "e")
+    call.drop("rbx")
+    code.label(is_of_old)
+    code.move("rax", "r12")
+    code.jump("return")
+    _take_copy(call, is_view)
+    code.label("dropped")
     call.drop("r14")
     code.jump("general")
     code.label("no handle")
@@ -52,6 +69,35 @@ def _end_view(call: Call) -> None:
     code.label("no storage")
     code.set("rax", 0)
     call.end_call()
+
+
+def _take_copy(call: Call, is_view: str) -> None:
+    """Lay out ``no view``: return ours of a copy, or let it be in `rbx`, and its storage in `r13`, for a view of it."""
+    code = call.code
+    code.label("no view")
+    code.compare("r14", "r12")
+    code.jump("dropped", "e")
+    code.load("r12", "r14", ARRAY_BASE)
+    code.compare_number("r12", 0)
+    code.jump("copy", "e")
+    call.unless_type("r12", np.ndarray, "dropped")
+    code.compare_number_with("r12", 0, 1)  # references
+    code.jump("dropped", "ne")
+    code.test_with("r12", ARRAY_FLAGS, OWNER)
+    code.jump("dropped", "e")
+    call.make_handle("r12", "rbx")
+    call.keep("r12")
+    call.put("rbx", HOST, "r12")
+    for at in (HELD, VIEW, KNOWN):
+        call.put("rbx", at, NONE)
+    code.store("rsp", MARK, "rbx")
+    code.set("r13", NONE)
+    call.provide_storage("rbx", "r12", "r13")
+    code.jump(is_view)
+    code.label("copy")
+    code.test_with("r14", ARRAY_FLAGS, OWNER)
+    code.jump("dropped", "e")
+    call.wrap("r14", "r12", is_few=False)
 
 
 def view(kind: type, before: int | None, function: object) -> bytes:
@@ -85,11 +131,10 @@ def transposed(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-def reshaped(kind: type, before: int | None) -> bytes:
-    """Return the code of `reshape` to integers, or a tuple."""
+def view_by(kind: type, before: int | None, function: object, counts: Iterable[int]) -> bytes:
+    """Return the code of what makes a view by a function of an array and integers, or a tuple, so many in all."""
     call = Call(kind, before)
     code = call.code
-    counts = range(2, MOST_GIVEN + 1)
     call.begin_call(*counts)
     for count in counts:
         code.label(f"{count} arguments")
@@ -107,7 +152,7 @@ def reshaped(kind: type, before: int | None) -> bytes:
     call.keep("r12")
     code.store("rsp", GIVEN, "r12")
     code.move("rdx", "r14")
-    call.call_with_given(np.ndarray.reshape)
+    call.call_with_given(function)
     code.move("r14", "rax")
     call.drop("r12")
     is_made = call.new_label()
@@ -120,4 +165,9 @@ def reshaped(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-__all__ = ["reshaped", "transposed", "view"]
+def reshaped(kind: type, before: int | None) -> bytes:
+    """Return the code of the method `reshape`."""
+    return view_by(kind, before, np.ndarray.reshape, range(2, MOST_GIVEN + 1))
+
+
+__all__ = ["reshaped", "transposed", "view", "view_by"]

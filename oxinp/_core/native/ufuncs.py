@@ -1,21 +1,35 @@
-"""Calls of ufuncs with small arrays on the host, in machine code: of ours, and of NumPy's with numbers of its own."""
+"""Calls of ufuncs and of their methods with arrays on the host, in machine code.
+
+They are ours, or NumPy's with numbers of its own.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import sys
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
+
+import numpy as np
 
 from oxinp._core.lazy import inlining
 from oxinp._core.native import elementwise, loops, objects
-from oxinp._core.native.function import MIDDLING, Function
+from oxinp._core.native.call import FLAGS, GIVEN, Call
+from oxinp._core.native.function import LIGHT, MIDDLING, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.reduction.table import BY_UFUNC, SCANS
 from oxinp._core.ufunc.objects import OF_TWO
 from oxinp._core.ufunc.table import UFUNCS
 
 _CALL = ctypes.create_string_buffer(b"__call__")
 
 
+_OUT = sys.intern("out")
+_BY_NAME = (_OUT,)
+_HANDLE, _COUNT, _GIVEN = loops.COUNT, loops.STATUS, loops.POINTERS
+"""Where on the stack there is an array to write to, how many things NumPy is given, and these."""
 _ROWS = {row.numpy: loops.rows(row.numpy) for row in UFUNCS}
 """NumPy's ufuncs -> what is known of their loops."""
 
@@ -92,7 +106,7 @@ def array_ufunc(kind: type, method: Any) -> bytes:
     code.compare_number("rax", inlining.HEAVY)
     code.jump("general", "g")
     function.load_seen("r14", "rbx", storage="r8")
-    function.require_elements("r14", MIDDLING)
+    function.require_elements("r14", (*MIDDLING, WIDE))
     function.require_small("rbx", "r14")
     _compute(function, "r12", "r14")
     function.end_wrap("r13")
@@ -106,11 +120,11 @@ def _load_two(function: Function, arrays: type) -> None:
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "reflected")
     function.load_seen("r12", "r13", storage="r8")
-    function.require_host("r13", "r12")
+    function.require_host("r13", "r12", is_learned=True)
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "number")
     function.load_seen("r14", "r13", storage="r8")
-    function.require_host("r13", "r14")
+    function.require_host("r13", "r14", is_learned=True)
     function.multiply_broadcast("r12", "r14")
     code.jump("counted")
     code.label("number")
@@ -121,32 +135,42 @@ def _load_two(function: Function, arrays: type) -> None:
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "general")
     function.load_seen("r14", "r13", storage="r8")
-    function.require_host("r13", "r14")
+    function.require_host("r13", "r14", is_learned=True)
     code.load("r13", "rbp", TUPLE_ITEMS)
     load_number(function, "r13", "r14", "r12", is_kept=False)
     function.multiply_extents("r14")
     code.label("counted")
+    function.count_words("r12", "r14")
 
 
 def call(kind: type, before: int, arrays: type) -> bytes:
     """Return the code of a call of a ufunc of ours, of class `kind`, with one or two operands."""
     function = Function(arrays, before, loops.STACK)
     code = function.code
-    arity, is_light, numpys, reach = (
-        objects.offset(kind.__dict__[name]) for name in ("_arity", "_is_light", "_numpys", "_reach")
-    )
+    arity, numpys, reach = (objects.offset(kind.__dict__[name]) for name in ("_arity", "_numpys", "_reach"))
 
     def require_light() -> None:
-        code.load("rcx", "rbx", reach)
-        code.load_int("rcx", "rcx", INT_DIGIT)
-        code.multiply_by("rax", "rcx")
-        code.compare_number("rax", 2 * inlining.MOST_FEW * inlining.HEAVY)  # of elements of 8 bytes
+        is_light, is_more = function.new_label(), function.new_label()
+        function.if_all_few(is_light)
+        code.load("r8", "rbx", reach)
+        code.load_int("r8", "r8", INT_DIGIT)
+        code.compare_number("rax", MOST_LIGHT)
+        code.jump(is_more, "ge")
+        code.multiply_by("r8", "rax")
+        code.compare_number("r8", MOST_WORK)
         code.jump("general", "ge")
+        code.jump(is_light)
+        code.label(is_more)
+        code.compare_number("r8", LIGHT)
+        code.jump("general", "ne")
+        function.require_reach(LIGHT)
+        function.count_learned(LIGHT, "general")
+        code.label(is_light)
 
     function.begin()
     function.unless_type("rbx", kind, "general")
-    code.compare_number("rdx", 0)  # keywords
-    code.jump("general", "ne")
+    code.compare_number("rdx", 0)
+    code.jump("keywords", "ne")
     code.load("rax", "rbp", SIZE)
     code.compare_number("rax", 1)
     code.jump("two", "ne")
@@ -156,8 +180,9 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "one number")
     function.load_seen("r12", "r13", storage="r8")
-    function.require_host("r13", "r12")
+    function.require_host("r13", "r12", is_learned=True)
     function.multiply_extents("r12")
+    function.count_words("r12")
     require_light()
     code.jump("compute one")
     code.label("one number")
@@ -174,16 +199,226 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.set("rcx", id(2))
     code.compare_with("rbx", arity, "rcx")
     code.jump("general", "ne")
-    code.set("rcx", id(True))
-    code.compare_with("rbx", is_light, "rcx")
-    code.jump("general", "ne")
     _load_two(function, arrays)
     require_light()
     code.load("r13", "rbx", numpys)
     _compute(function, "r12", "r14")
+    _call_into(function, arrays, arity, numpys, require_light)
     function.end_wrap("r13")
     function.end()
     return code.assembled()
 
 
-__all__ = ["array_ufunc", "call"]
+def _load_into(function: Function, arrays: type, arity: int) -> None:
+    """Let the stack have operands and where the result goes, which is all that is given by keyword: as `out`."""
+    code = function.code
+    code.load("r13", "rsp", 0)
+    function.unless_type("r13", dict, "general")
+    code.compare_number_with("r13", SIZE, 1)
+    code.jump("general", "ne")
+    code.set("r12", id(_OUT))
+    function.call("PyDict_GetItem", "r13", "r12")
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.store("rsp", _HANDLE, "rax")
+    function.unless_type("rax", arrays, "general")
+    code.load("rax", "rbp", SIZE)
+    for count in (1, 2):
+        code.compare_number("rax", count)
+        code.jump(f"{count} into", "e")
+    code.jump("general")
+    for count in (1, 2):
+        code.label(f"{count} into")
+        code.set("rcx", id(count))
+        code.compare_with("rbx", arity, "rcx")
+        code.jump("general", "ne")
+        for place in range(count):
+            _place_operand(function, arrays, place)
+        code.set("rax", count + 1)
+        code.store("rsp", _COUNT, "rax")
+        code.jump("into")
+    code.label("into")
+
+
+def _call_into(function: Function, arrays: type, arity: int, numpys: int, require_light: Callable[[], None]) -> None:
+    """Lay out ``keywords``: NumPy writes to an array on the host."""
+    code, failed = function.code, function.new_label()
+    code.label("keywords")
+    _load_into(function, arrays, arity)
+    code.load("r12", "rsp", _HANDLE)
+    function.load_seen("r14", "r12", storage="r13")
+    function.require_elements("r14", (*MIDDLING, WIDE))
+    function.multiply_extents("r14")
+    function.count_words("r14")
+    require_light()
+    function.unless_reported()
+    function.require_writable("r12")
+    function.provide_storage("r12", "r14", "r13")
+    function.require_alone("r13")
+    function.begin_writing("r13")
+    code.load("rdx", "rsp", _COUNT)
+    code.move("rax", "rsp")
+    for _ in range(8):
+        code.add_register("rax", "rdx")
+    code.store("rax", _GIVEN - 8, "r14")
+    _keep_given(function, is_kept=True)
+    code.load("rdi", "rbx", numpys)
+    code.move("rsi", "rsp")
+    code.add("rsi", _GIVEN)
+    code.load("rdx", "rsp", _COUNT)
+    code.add("rdx", -1)  # by position
+    code.set("rcx", id(_BY_NAME))
+    code.call(objects.address("PyObject_Vectorcall"))
+    code.store("rsp", 8, "rax")
+    _keep_given(function, is_kept=False)
+    function.end_writing("r13")
+    code.load("r13", "rsp", 8)
+    code.compare_number("r13", 0)
+    code.jump(failed, "e")
+    function.drop("r13")
+    function.keep("r12")
+    code.move("rax", "r12")
+    code.jump("return")
+    code.label(failed)
+    code.label("no storage")
+    code.set("rax", 0)
+    code.jump("return")
+
+
+def _place_operand(function: Function, arrays: type, place: int) -> None:
+    """Let the stack have an operand as NumPy is given it: an array's view on the host, or a number."""
+    code, is_number, is_placed = function.code, function.new_label(), function.new_label()
+    code.load("r13", "rbp", TUPLE_ITEMS + 8 * place)
+    function.unless_type("r13", arrays, is_number)
+    function.load_seen("r12", "r13", storage="r8")
+    function.require_host("r13", "r12")
+    code.jump(is_placed)
+    code.label(is_number)
+    code.move("r12", "r13")
+    code.load("rax", "r12", TYPE)
+    function.if_one_of("rax", (float, int, *NUMBERS), is_placed)
+    code.jump("general")
+    code.label(is_placed)
+    code.store("rsp", _GIVEN + 8 * place, "r12")
+
+
+def _keep_given(function: Function, *, is_kept: bool) -> None:
+    """Take references to what NumPy is given, or give them back."""
+    code, again, done = function.code, function.new_label(), function.new_label()
+    code.load("rbp", "rsp", _COUNT)
+    code.label(again)
+    code.add("rbp", -1)
+    code.jump(done, "s")
+    code.move("rax", "rsp")
+    for _ in range(8):
+        code.add_register("rax", "rbp")
+    code.load("r14", "rax", _GIVEN)
+    if is_kept:
+        function.keep("r14")
+    else:
+        function.drop("r14")
+    code.jump(again)
+    code.label(done)
+
+
+def _load_numpys(called: Call, kind: type, *counts: int) -> None:
+    """Let `r15` have NumPy's ufunc, of a method's call with so many arguments in all."""
+    code = called.code
+    called.begin_call(*counts)
+    for count in counts:
+        code.label(f"{count} arguments")
+    code.load("rbx", "rbp", 0)
+    called.unless_type("rbx", kind, "general")
+    code.load("r15", "rbx", objects.offset(kind.__dict__["_numpys"]))
+
+
+def _return_found(called: Call, method: object) -> None:
+    """Return ours of what a method of NumPy's ufuncs makes of what lies on the stack, `r14` things."""
+    code, is_made = called.code, called.new_label()
+    called.unless_reported()
+    for i in range(3):
+        code.load("r12", "rsp", GIVEN + 8 * i)
+        called.keep("r12")
+    code.move("rdx", "r14")
+    called.call_with_given(method)
+    code.move("r13", "rax")
+    for i in range(3):
+        code.load("r12", "rsp", GIVEN + 8 * i)
+        called.drop("r12")
+    code.compare_number("r13", 0)
+    code.jump(is_made, "ne")
+    called.return_error()
+    code.label(is_made)
+    called.return_new("r13", "r12", is_few=False)
+
+
+def along(kind: type, before: int | None, method: object, known: Iterable[np.ufunc], arrays: type) -> bytes:
+    """Return the code of `reduce` or `accumulate`, of an array and an axis if one is given."""
+    called = Call(arrays, before)
+    code = called.code
+    _load_numpys(called, kind, 2, 3)
+    called.if_one_of("r15", known, "known")
+    code.jump("general")
+    code.label("known")
+    code.store("rsp", GIVEN, "r15")
+    called.load_array(1, "rbx", "r12", is_small=False)
+    code.store("rsp", GIVEN + 8, "r12")
+    called.multiply_extents("r12")
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.set("r14", 2)
+    code.set("rax", NONE)
+    code.store("rsp", GIVEN + 16, "rax")
+    code.load("rdx", "rsp", FLAGS)
+    code.add_register("rdx", "rdx")
+    code.compare_number("rdx", 4)
+    code.jump("given", "e")
+    code.load("r12", "rbp", 16)
+    called.unless_type("r12", int, "general")
+    code.store("rsp", GIVEN + 16, "r12")
+    code.set("r14", 3)
+    code.label("given")
+    _return_found(called, method)
+    return code.assembled()
+
+
+def outer(kind: type, before: int | None, arrays: type) -> bytes:
+    """Return the code of `outer` of two arrays, by a ufunc that is not heavy."""
+    called = Call(arrays, before)
+    code = called.code
+    _load_numpys(called, kind, 3)
+    code.load("rcx", "rbx", objects.offset(kind.__dict__["_reach"]))
+    code.load_int("rcx", "rcx", INT_DIGIT)
+    code.compare_number("rcx", inlining.HEAVY)
+    code.jump("general", "g")
+    code.set("rcx", id(2))
+    code.compare_with("rbx", objects.offset(kind.__dict__["_arity"]), "rcx")
+    code.jump("general", "ne")
+    code.store("rsp", GIVEN, "r15")
+    for place, seen in ((1, "r12"), (2, "r14")):
+        called.load_array(place, "rbx", seen, is_small=False)
+        code.store("rsp", GIVEN + 8 * place, seen)
+    called.multiply_extents("r14")
+    code.move("r8", "rax")
+    called.multiply_extents("r12")
+    code.multiply_by("rax", "r8")
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    called.count_words("r12", "r14")
+    called.require_reach(LIGHT)
+    called.count_learned(LIGHT, "general")
+    code.set("r14", 3)
+    _return_found(called, np.ufunc.outer)
+    return code.assembled()
+
+
+def methods(arrays: type) -> dict[str, Callable[..., bytes]]:
+    """Return what makes the code of the methods of ufuncs, by name."""
+    made: dict[str, Callable[..., bytes]] = {"outer": partial(outer, arrays=arrays)}
+    for name, table in (("reduce", BY_UFUNC), ("accumulate", SCANS)):
+        known = [getattr(np, each) for each in table if hasattr(np, each)]
+        made[name] = partial(along, method=getattr(np.ufunc, name), known=known, arrays=arrays)
+    return made
+
+
+__all__ = ["array_ufunc", "call", "methods"]

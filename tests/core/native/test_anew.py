@@ -26,7 +26,16 @@ EXPRESSIONS = [
         np.cumprod(b); np.sort(b); np.argsort(M, axis=0); np.argmax(M, axis=1); np.argmin(M); np.linalg.norm(a);
         np.linalg.norm(M, axis=1); np.linalg.norm(M, 'fro'); np.linalg.inv(S); np.linalg.det(S);
         np.linalg.solve(S, a[:4]); np.linalg.inv(M); np.trace(S); np.inner(a, b); np.cross(a[:3], b[:3]);
-        np.tensordot(S, S, 1); np.einsum('ij,jk->ik', S, S); np.clip(a, 0.2, 0.6); np.clip(a, b, None);
+        np.tensordot(S, S, 1); np.einsum('ij,jk->ik', S, S); np.einsum('ij,jab->aib', S[:2, :2], I);
+        np.tensordot(S, S, 1).T; np.einsum('ij,jk->ki', S, S)[1:]; np.sum(I, axis=1); np.sort(M.T); np.fft.fft(a);
+        np.fft.fft(M, axis=0); np.fft.ifft(c); np.fft.rfft(a, 4); np.fft.irfft(c); np.fft.rfft2(M);
+        np.fft.irfft2(M, (3, 4));
+        np.fft.fft2(M); np.fft.ifft2(I); np.fft.fftn(I); np.fft.fftshift(M); np.fft.ifftshift(a);
+        np.fft.fft(a, norm='ortho');
+        np.fft.fft(Z); np.fft.fft(o); np.fft.rfft(c); np.fft.fft(a, 0); np.fft.fft(h); np.fft.fft2(L);
+        np.fft.irfft2(I, M.shape);
+        np.fft.fft(a, 4, 0, None); np.fft.fft(E); np.fft.fftshift(M, 1); np.fft.fftshift(M, axes=(0,));
+        np.clip(a, 0.2, 0.6); np.clip(a, b, None);
         np.round(a, 2); np.prod(b); np.sum(M, axis=0); np.sum(M, 1, keepdims=True); np.mean(M, axis=1);
         np.max(M, axis=0); np.min(M, (0, 1)); np.any(M > 1, axis=0); np.all(M, axis=1); np.median(a);
         np.average(a, weights=b); np.searchsorted(a, b); np.bincount(k); np.digitize(a, b); np.interp(a, b, a);
@@ -66,6 +75,7 @@ def given(xp):
         "h": rng.random((3, 3)).astype(np.float16),
         "L": rng.random((60, 60)),
         "B": rng.random(9000),
+        "I": rng.random((2, 3, 4)) + 1j,
         "E": np.empty((0, 3)),
         "Z": np.array(2.5),
         "t": np.array(["b", "a"]),
@@ -120,7 +130,16 @@ def test_results_share_nothing(expression):
 
 
 @pytest.mark.parametrize(
-    "expression", ["np.roll(a, 1)", "np.hstack((a, b))", "np.sum(M, axis=1)", "M.std()", "a.tolist()"]
+    "expression",
+    [
+        "np.roll(a, 1)",
+        "np.hstack((a, b))",
+        "np.sum(M, axis=1)",
+        "M.std()",
+        "np.einsum('ij,jab->aib', S[:2, :2], I)",
+        "np.fft.rfft2(M)",
+        "np.fft.irfft2(I, (3, 4))",
+    ],
 )
 def test_no_function_of_ours_is_entered(expression):
     with config.override(offload_threshold=65536):
@@ -166,3 +185,15 @@ def test_what_may_be_written_to_is_no_argument():
     assert_same(out, np.array([0.5, 1.0, 1.5]))
     assert oxinp.cumsum(oxinp.arange(3.0), out=out) is out
     assert_same(out, np.array([0.0, 1.0, 3.0]))
+
+
+@pytest.mark.parametrize("kind", [np.complex64, np.float16, np.float32, np.complex128])
+def test_numbers_are_warned_of_once(kind):
+    x = np.array([np.inf, -np.inf, 1.0], kind)
+    told = []
+    for each in (x, oxinp.array(x)):
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            each.sum()
+        told.append([str(warning.message) for warning in heard])
+    assert told[0] == told[1] != []

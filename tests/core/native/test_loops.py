@@ -50,31 +50,44 @@ OPERATORS = {
     "//": operator.floordiv,
     "%": operator.mod,
     "&": operator.and_,
+    "<<": operator.lshift,
+    ">>": operator.rshift,
     "<": operator.lt,
     "==": operator.eq,
     ">=": operator.ge,
 }
-IN_PLACE = {"+=": operator.iadd, "-=": operator.isub, "*=": operator.imul, "/=": operator.itruediv, "&=": operator.iand}
+IN_PLACE = {
+    "+=": operator.iadd,
+    "-=": operator.isub,
+    "*=": operator.imul,
+    "/=": operator.itruediv,
+    "&=": operator.iand,
+    "//=": operator.ifloordiv,
+    "%=": operator.imod,
+    "<<=": operator.ilshift,
+}
 NUMBERS = (
     *(2.0, 0.0, -0.0, 1e308, float("nan"), float("inf"), 3, 0, -7, 2**53 + 1, 2**62, 2**70, True),
+    *(127, 128, -128, -129, 255, 256, 32768, -32769, 65535, 65536, 2**31, 2**32 - 1, 2**32, -(2**31) - 1, 2**63, -1),
     *(np.float64(1.5), np.int64(3), np.float32(0.1), np.bool_(True), np.complex128(1j), np.int32(2), 1j),
 )
 
 
-def _values(dtype, seed, *, is_special=False):
-    """Return 100 numbers of a dtype, for some of which arithmetic raises flags where they are special."""
+def _values(dtype, seed, *, size=100, is_special=False):
+    """Return numbers of a dtype, the same 100 again and again, for some of which arithmetic raises flags if special."""
     rng = np.random.default_rng(seed)
     if dtype.kind == "b":
-        return rng.random(100) < 0.5
-    if dtype.kind == "i":
-        return rng.integers(-50, 50, 100).astype(dtype) if is_special else rng.integers(1, 50, 100).astype(dtype)
+        return np.resize(rng.random(100) < 0.5, size)
+    if dtype.kind in "iu":
+        x = rng.integers(-50, 50, 100).astype(dtype) if is_special else rng.integers(1, 50, 100).astype(dtype)
+        return np.resize(x, size)
     x = rng.uniform(0.1, 3.0, 100)
     if dtype.kind == "c":
         x = x + 1j * rng.uniform(0.1, 3.0, 100)
     if is_special:
         x[rng.integers(0, 100, 30)] = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e308, -1e-308, 1e38, -2.5], 30)
     with np.errstate(over="ignore", under="ignore"):
-        return x.astype(dtype)
+        return np.resize(x.astype(dtype), size)
 
 
 def _told(compute):
@@ -154,6 +167,43 @@ def test_writing_in_place_is_numpys(name):
             y, b = (shape(other), shape(oxinp.array(other))) if isinstance(other, np.ndarray) else (other, other)
             _assert_told_the_same(partial(write, shape(a), b), partial(write, shape(x), y))
             assert np.asarray(a).tobytes() == x.tobytes(), (dtype, kind, other)
+
+
+MIDDLING = {
+    "vector": lambda x: x[:3000],
+    "every other": lambda x: x[::2],
+    "matrix": lambda x: x[:3000].reshape(50, 60),
+    "part": lambda x: x.reshape(60, 101)[1:51, 2:62],
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_what_is_not_small_is_numpys(dtype):
+    for (kind, shape), is_special in product(MIDDLING.items(), (False, True)):
+        x, y = (_values(dtype, seed, size=6060, is_special=is_special) for seed in (12, 13))
+        a, b = shape(oxinp.array(x)), shape(oxinp.array(y))
+        for compute in (*OPERATORS.values(), operator.floordiv, operator.xor, operator.ne, np.maximum, np.arctan2):
+            _assert_told_the_same(partial(compute, a, b), partial(compute, shape(x), shape(y)))
+            for number in (2, 300, -1, 0.5, 1j, x[3]):
+                _assert_told_the_same(partial(compute, a, number), partial(compute, shape(x), number))
+                _assert_told_the_same(partial(compute, number, a), partial(compute, number, shape(x)))
+        for compute in (operator.neg, operator.abs, operator.invert, np.sqrt, np.exp, np.square, partial(pow, exp=2)):
+            _assert_told_the_same(partial(compute, a), partial(compute, shape(x)))
+        for name, compute in IN_PLACE.items():
+            for other, theirs in ((b, shape(y)), (2, 2), (0.5, 0.5)):
+                _assert_told_the_same(partial(compute, a, other), partial(compute, shape(x), theirs))
+                assert np.asarray(a).tobytes() == shape(x).tobytes(), (kind, name)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_mixed_dtypes_are_numpys(dtype):
+    shapes = {"few": lambda x: x[:50], "more": lambda x: x}
+    for other, (kind, shape) in product(DTYPES, shapes.items()):
+        x, y = shape(_values(dtype, 14, size=3000)), shape(_values(other, 15, size=3000))
+        a, b = oxinp.array(x), oxinp.array(y)
+        for compute in (*OPERATORS.values(), *IN_PLACE.values(), np.maximum, np.hypot):
+            _assert_told_the_same(partial(compute, a, b), partial(compute, x, y))
+            assert np.asarray(a).tobytes() == x.tobytes(), kind
 
 
 def test_writing_to_what_is_read_reads_what_was_there():
@@ -266,6 +316,20 @@ def test_both_ways_are_one(is_native):
         "a *= 0.5",
         "a[1:] += b[1:]",
         "a**0.5",
+        "np.where(a > 1.5, a, b)",
+        "np.where(a > 1.5, 2.0, b)",
+        "a.copy()",
+        "a.astype(int)",
+        "np.roll(a, 3)",
+        "a.reshape(100, 200) @ b[:200]",
+        "a @ b",
+        "np.maximum(a, b)",
+        "np.minimum(a, 1.5)",
+        "np.absolute(a)",
+        "np.add.outer(a[:150], b[:150])",
+        "np.add(a, b, out=a)",
+        "a[:] = b",
+        "a[5:] = 2.0",
     ],
 )
 def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement):
@@ -273,7 +337,7 @@ def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement):
     with config.override(offload_threshold=65536, adaptive_placement=True):
         balance.begin(65536, is_adaptive=True)
         try:
-            ours, numpys = {"a": oxinp.array(x), "b": oxinp.array(y)}, {"a": x.copy(), "b": y}
+            ours, numpys = {"a": oxinp.array(x), "b": oxinp.array(y), "np": oxinp}, {"a": x.copy(), "b": y, "np": np}
             np.asarray(ours["a"]), np.asarray(ours["b"])
             balance._settle(3)
             mode = "exec" if "= " in statement and "==" not in statement else "eval"

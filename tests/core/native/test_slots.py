@@ -36,7 +36,12 @@ READS = _listed(
     L[3, 4]; L[3]; L[3, :9]; L[:, 4]; L[3][4:9][1:3]; a[2:1, 3]; a['x']; a[1.5]; h[1:3]; c[1]; m[2]; t[1]; o[1];
     o[1:3]; r[1:3]; T[2]; T[1:, 1]; a[m]; a[k]; M[k]; M[:, 1][q]; a[i]; a[k * 9]; M[m]; L[k]; Z[Z > 2]; a[n];
     M[M > 0]; a[h > 0]; a[np.array(1)]; a[np.array(True)]; a[u]; E[q]; a[q[:0]]; a[k[None]]; r[k]; T[k]; o[k]; c[-k];
-    B[B > 0]; D[D > 1]; D[:, 3:9][k]; B[(B * 9).astype(int)]; D[D[:, 0] > 0]; L[L[:, 0] > 0]; a[None]; Z[None]
+    B[B > 0]; D[D > 1]; D[:, 3:9][k]; M[k, k]; M[1, k]; M[k, 2]; M[:, k]; M[1:, k[:2]]; M[k, 1:3]; M[k, None];
+    M[..., k]; D[:, k]; D[2:9, k]; D[k, :];
+    D[D[:, 0] > 0, 3]; M[q, q]; M[q, 0]; M[k, 9]; M[k, k[:2]]; M[Z, k]; T[k, 0]; T[:, q]; L[k, 3]; L[:5, k]; M[k, i];
+    o[k,];
+    D[:, k].T; D[k, k].flags.owndata; C[:, k] + 1; M[m, 0]; M[k, 1.5]; M[k, True]; M[None, k]; D[k, :][1];
+    B[(B * 9).astype(int)]; D[D[:, 0] > 0]; L[L[:, 0] > 0]; a[None]; Z[None]
     """
 )
 EXPRESSIONS = _listed(
@@ -55,6 +60,14 @@ EXPRESSIONS = _listed(
     K[:, None, :] - K[None]; E + M[:1, :3]; M[:, :1] * 2.0; np.maximum(M[:, :1], M[:1]); np.exp(M[:, :1]);
     np.minimum(M[:, :1], 0); M[:, :1] > M[:1]; x * M[:, :1]; c[:, None] * c; np.add(K[:, :1], i);
     K[:, :1] + K[:, :1].T; L[:, :1] + L[:1]; M[:, :1] + Z; D @ D[0]; D[:, 0] @ D; D @ a; D @ i[:1]; D.T @ D[:, 1];
+    C * C; C[:, :1] * C[0]; 1j * C; a - 1j * a; B * 1j; 1j * f; i - 1j; np.exp(C[:30]); C / C; C**2; -C; C == C;
+    C + D[:50, :60]; C.sum(); C.copy();
+    np.add(C, 1j); np.maximum(1j, C); c * (2 + 1j); v[1] * C; np.complex128(1j) * C; np.complex128(1j) * a;
+    i << 2; i >> i; 3 << i; U << 1; U >> U; m << m; a << 1; U << 300; i << 70; B[:900] ** 3; B[:900] ** 0.5;
+    U**3; np.hypot(B[:3000], 2.0);
+    np.arctan2(B[:3000], B[3000]); np.remainder(D, 0.7); np.floor_divide(a, b); np.left_shift(U, U); np.hypot(C, C);
+    B[:20] ** a[0];
+    U + U; U != U[::-1]; U + 3; U & 7; B / B; B % 0.7;
     B @ B; B[1:3000] @ B[:2999]; B @ B[1:]; D[0] @ Z; D[None] @ D[0]; B[1:] - B[:-1]; D - D[0]
     """
 )
@@ -66,10 +79,33 @@ CALLS = _listed(
     a.reshape((2, 3)); T.reshape(12); M.reshape(4, 3).T; a.reshape(4, 4); a.reshape(2, 3)[1]; M.reshape(-1);
     a.reshape([2, 3]); a.reshape(2, 3, order='F'); E.reshape(0); r.reshape(5, 1); M.ravel(); T.ravel(); Z.ravel();
     M.ravel('F'); M[:, 1].ravel(); M.T; a.T; Z.T; T.T; M.T[1]; M.transpose(); M.transpose(1, 0); M[None].T;
+    M.T.reshape(12)[2:]; M.T.reshape(-1).base is None; M.T.ravel().base is None; M[:, ::2].reshape(6); T[::-1].ravel();
+    (lambda part: (part.__setitem__(0, 9.0), M))(M.T.reshape(12)); D.T[3]; D.T.reshape(70 * 60)[5:9]; D.reshape(-1)[7];
+    np.flip(a); np.flip(M); np.flip(D)[0]; np.flip(Z); np.flip(M, 0); np.ravel(M.T); np.reshape(M, (4, 3));
+    np.reshape(D, -1)[5]; np.reshape(M, 5); np.swapaxes(M, 0, 1); M.swapaxes(0, -1); M.swapaxes(0, 7);
+    M.swapaxes(0.5, 1); np.transpose(D)[2]; np.transpose(M, (1, 0)); B.reshape(50, 100).T;
+    np.broadcast_to(a, (2, 6)).reshape(12);
+    r[::2].reshape(3, 1); r.reshape(5, 1).flags.writeable; np.broadcast_to(a, (2, 6)).ravel();
+    o.reshape(2, 2).T.ravel(); D.T.ravel().flags.owndata; D.T.reshape(60, 70).base.shape;
+    D.T.reshape(4200).flags.owndata;
+    (lambda part: (part.__setitem__(0, 9.0), a))(np.flip(a)); (lambda part: (part.__setitem__(0, 9.0), D))(D.T);
     a[1:3].reshape(2, 1); a.argsort(); M.argmax(); a.argmin(); a.argmax(0); E.argmax(); o.argmax(); len(a); len(M);
     len(Z); len(E); len(M.T); len(L[:7]); np.dot(a, b); np.dot(M, a[:4]); np.dot(M, M.T); np.dot(M, M); np.dot(a, 2);
     np.dot(Z, a); np.dot(i, i); np.dot(M[None], M.T); np.dot(o, o); np.dot(a, b, out=None); np.dot(c, c);
     np.dot(m, m); np.zeros(3); np.zeros((2, 3)); np.zeros(3, int); np.zeros((2, 1), dtype='f4'); np.zeros(());
+    np.zeros(5000); np.ones(3); np.ones((2, 5), int); np.ones(5000, dtype='u1'); np.zeros((90, 90), bool);
+    np.zeros_like(D);
+    np.zeros_like(a, int); np.ones(3, 'x'); np.arange(5000); np.arange(100, 7000); np.arange(90_000); np.zeros(9000);
+    np.zeros_like(o); np.zeros_like(3); np.zeros_like(T); np.ones(2, order='F'); np.ones(-2);
+    np.maximum.accumulate(a); np.add.accumulate(M, 1); np.add.reduce(M); np.add.reduce(M, 1); np.add.reduce(a);
+    np.add.reduce(E); np.maximum.reduce(E, 1); np.maximum.reduce(B); np.add.accumulate(B); np.add.reduce(M, None);
+    np.add.reduce(M, 9); np.add.reduce(a, 'x'); np.subtract.reduce(a); np.add.reduce(c); np.add.reduce(o);
+    np.add.outer(a, b); np.add.outer(M, a); np.subtract.outer(B[:80], D[0]); np.multiply.outer(c, a);
+    np.less.outer(a, b);
+    np.divide.outer(a, np.zeros(2)); np.add.outer(a, 2); np.add.outer(B, B[:3]); np.hypot.outer(a, b);
+    np.sqrt.outer(a, b); np.add.outer(a); np.add.outer(E, a); np.add.reduce(np.array([np.inf, -np.inf]));
+    np.add.outer(o, o); np.multiply.accumulate(np.array([1e300, 1e300])); np.logical_or.reduce(m);
+    np.add.reduce(a, axis=0); np.add.reduce(a, 0, int);
     np.zeros(True); np.zeros(-1); np.zeros((2, -3)); np.zeros(3, 'x'); np.zeros([2, 2]); np.zeros(9, order='F');
     np.zeros(0); np.zeros((0, 2**50)); np.zeros(3, dtype=a.dtype); np.zeros(2, object); np.zeros();
     np.zeros(4, float, 'F'); np.empty(3).shape; np.empty((2, 3), int).dtype; np.empty_like(M).shape;
@@ -80,6 +116,9 @@ CALLS = _listed(
     np.arange(True); np.arange(5, dtype='f4'); np.asarray(a) is a; np.asarray(a, int); np.where(m, a, b);
     np.where(a > b, a, i); np.where(m, a, 0); np.where(M > 0, M, a[:4]); np.where(m, a, M); np.where(m);
     np.where(m, 2, -1); np.where(m, a, 0.5); np.where(m, x, a); np.where(m, 2**70, a); np.where(m, t, a);
+    np.where(B > 0, B, 0.0); np.where(D > D[0], D, D[:, :1]); np.where(B > 0, 1, 0); np.where(U > 9, U, B);
+    np.where(C == C, C, 0); np.where(C.real > 0, C, D[:50, :60]); np.where(B > 0, B[:1], B); C.copy();
+    C.astype(complex);
     np.where(M[:, :1] > 0, M, M[:1]); np.where(L > 0, L, L); np.where(m, o, o); np.where(Z, a, b);
     np.concatenate((a, b)); np.concatenate([a, i, h]); np.concatenate((M, M)); np.concatenate((M, a));
     np.concatenate(()); np.concatenate([a, 2]); np.concatenate((a, b), 0); np.concatenate([M, M], axis=1);
@@ -102,6 +141,28 @@ WRITES = _listed(
     a[m] = 0; a[k] = 1.5; a[k] = b[:3]; a[m] = b[m]; a[m] *= 2; a[k] += 1; M[k] = 0.0; M[k] = M[0]; a[k] = a;
     a[i] = 1; a[a > 1] = x; i[m] = 2.5; a[n] = 3; r[k] = 1; T[k] = 2; L[k] = 0; a[m] = a[::-1][m]; h[n[:5]] = 2;
     M -= M[:, :1]; M *= M[:1]; M[:, :1] -= M; a += a[:1]; M += Z; M[:, :1] += 2; u += u[:1]; L -= L[:, :1];
+    U[:6] = m; U[:] = B > 0; i[:] = U[250:256]; i[::2] = m[::2]; u[:] = i * 100; m[:] = i % 2; f[:] = i[:5];
+    a[:] = f[0]; M[k, k] = 1; M[1, k] = a[:3]; M[k, 2] = i[:3]; D[:, k] = 0; D[D[:, 0] > 0, 3] = 5; M[k, 9] = 1;
+    T[k, 0] = 7;
+    M[k, k] = b[:2]; M[q, 0] = 3; L[k, 3] = a[:3]; L[3, k] *= 2; M[..., k] = 1; M[k, None] = 2; r[k, ] = 1;
+    M[k, k] += 1;
+    D[1:, k][2] = 9; M[m, 0] = 1; M[k, M[0, :3] > 0] = 3; M[k, 'x'] = 1; o[k, ] = 3; C[k, 2] = a[:3];
+    D[k, k] = D[0, :3];
+    a[:5] = f; c[:] = a[:4]; c[1:] = f[:3]; f[:] = a[:5]; i[:] = a; a[:4] = c; h[:] = i[:5]; m[:] = a;
+    v[:] = i[:4] * 99;
+    a[:] = h[0];
+    B[:] = U; C[:] = D[:50, :60]; C[0] = U[:60]; D[3] = U[:70]; U[k] = i[:3]; a[m] = i[m]; a[1] = Z * 2; L[2] = i[0];
+    np.add(a, b, out=a); np.sqrt(B * B, out=B); np.minimum(M, M[0], out=M); np.exp(a, out=b); np.multiply(2, D, out=D);
+    np.add(a, M, out=a); np.add(a, b, out=i); np.add(i, i, out=a); np.add(a[1:], 1, out=a[:-1]); np.add(a, x, out=r);
+    np.sqrt(-B, out=B); np.divide(a, 0, out=a); np.add(a, b, out=3); np.add(a, out=b); np.add(a, b, out=(a,));
+    np.add(2, 3, out=Z);
+    np.greater(a, b, out=m); np.add(a, b, out=None); np.add(U, U, out=U); np.multiply(C, 1j, out=C);
+    np.add(a, 'x', out=a);
+    np.maximum(M[0, :3], a[:3], out=M[1, :3]); np.negative(o, out=o); np.add(a, b, out=a, where=m);
+    np.add(a, [1], out=a);
+    np.add(a[:5], 2**70, out=r); np.add(Z, Z, out=Z); np.multiply(L, 2.0, out=L); np.add(E, 1, out=E); np.add(a, b, a);
+    i //= 4; i %= 3; a //= 0.5; a %= b; i <<= 2; i >>= 1; U <<= 1; U //= 3; U %= 0; D %= 0.7; D //= D[0]; a <<= 1;
+    U >>= 300; m <<= 1; i //= 2.0; i //= 0; a //= 0.0;
     a[1:3] = 'x'; a[0:2] = [5, 6]; a[1], a[2] = a[2], a[1]; a += a[::-1]; a += M; a += 1j; i /= 2;
     B[1:-1] = 0.5 * (B[2:] + B[:-2]); B += B; B -= 2; B /= B[:1]; D -= D[:, :1]; D[:, 2] = D[:, 3]; B[B > 0] = 0;
     D *= D; D += c[0]; D[D > 0] *= 2; B[1:] = B[:-1]; B += a; D[1:, 1:] -= D[:-1, :-1]; D[:, None] = 1
@@ -136,6 +197,8 @@ def given(xp):
         "f": random.normal(size=5).astype(np.float32),
         "c": random.normal(size=4) + 1j,
         "B": random.normal(size=5000),
+        "C": random.normal(size=(50, 60)) + 1j,
+        "U": np.arange(5000).astype(np.uint8),
         "D": random.normal(size=(60, 70)),
         "m": np.arange(6) % 2 == 0,
         "t": np.array(["a", "bc", "d"]),
@@ -227,6 +290,13 @@ def calls_of_ours(text):
     np.sqrt(a * a); np.maximum(a, 0.5); a[2] = 7; a[1:3] = b[1:3]; a += b; M[1] -= M[0]; L[3, 4]; L[3, :9] = L[4, :9];
     L[3, :9] -= 1.5; M[1, 2] -= x; a * x; i * 2; x * a; x - M; a**2; M * M[:, :1]; M - M[0]; M[:, :1] > M[:1];
     np.maximum(M[:, :1], M); M -= M[:, :1]; a[m]; a[k]; a[k] = 1.5; a[m] = 0; M[k]; M[k] = M[0];
+    C * C; C[:, :1] * C[0]; 1j * C; a - 1j * a; B[:3000] * 1j; np.exp(C[:30]); np.add(C, 1j); C += C; U + U; U != U;
+    np.add(a, b, out=a); np.sqrt(B * B, out=B); np.minimum(M, M[0], out=M); np.exp(a, out=b); np.multiply(2, D, out=D);
+    M[k, k]; M[1, k]; D[:, k]; D[2:9, k]; M[k, None]; M[k, 2] = 1.5; D[k, 3] = a[:3]; D[D[:, 0] > 0, 3] = 2;
+    U[:] = B > 0; i[:] = m; a[:] = i; C[0] = U[:60]; a[m] = i[m];
+    i << 2; U >> U; i >>= 1; i //= 4; a %= 0.7; B[:4000] ** 3; (B * B)[:4000] ** 0.5; np.hypot(B[:3000], 2.0);
+    np.arctan2(B[:3000], B[:1]); np.remainder(D[:50], 0.7);
+    U & 7; U == 3; B / B; np.sqrt(B * B); np.exp(B[:4000]); np.complex128(1j) * C; np.complex128(1j) * a; U += U;
     B[1:-1] = 0.5 * B[2:]; B += B; D -= D[:, :1]; D @ D[0]; D[0, :60] @ D; B[B > 0]; B[B > 0] = 0; a[None]
     """
     ),
@@ -243,7 +313,13 @@ def test_no_function_of_ours_is_entered(text):
     _listed(
         """
     a.copy(); a.astype('f4'); i.astype(float); a.reshape(2, 3); a.reshape((3, 2)); M.ravel(); M.T; M.transpose();
+    np.where(B > 0, B, 0.0); np.where(D > D[0], D, D[:, :1]); np.where(U > 9, U, U); C.copy(); B.astype(int);
+    np.empty_like(C); D.T; D.reshape(-1); D.T.reshape(4200); D.T.ravel(); np.flip(B); np.reshape(D, (70, 60));
+    D.swapaxes(0, 1);
     a.argsort(); a.argmax(); len(a); np.dot(a, b); np.dot(M, a[:4]); np.zeros(3); np.zeros((2, 3), int);
+    np.maximum.accumulate(a); np.add.reduce(D, 1); np.add.accumulate(B); np.add.outer(a, b);
+    np.maximum.outer(B[:80], D[0]);
+    np.zeros(5000); np.ones(5000, np.int32); np.zeros_like(D); np.arange(5000);
     np.zeros(3, dtype='f4'); np.empty((2, 1)); np.empty_like(a); np.array([1.0, 2]); np.arange(5); np.arange(2, 5);
     np.asarray(a); np.where(m, a, b); np.where(v == v[0], 2, -1); np.tanh(x); np.concatenate((a, b));
     np.concatenate([a, b, i]); np.zeros(3, np.float64); np.outer(a, b)
@@ -447,3 +523,16 @@ def test_a_process_without_machine_code():
         check=True,
     )
     assert done.stdout.split("\n")[:2] == ["[1. 6. 3. 4.]", "False"]
+
+
+@needs_slots
+@pytest.mark.skipif(objects.VECTORCALL is None, reason="this Python's functions cannot be called by other code")
+def test_functions_of_submodules_follow_the_setting():
+    """They are registered when a submodule is first wanted, after the machine code has been written."""
+    oxinp.ones(3)
+    called = objects.vectorcall(oxinp.fft.fft)
+    assert not calls_of_ours("np.fft.fft(a)")
+    with config.override(machine_code=False):
+        assert objects.vectorcall(oxinp.fft.fft) != called
+        assert calls_of_ours("np.fft.fft(a)")
+    assert objects.vectorcall(oxinp.fft.fft) == called
