@@ -553,8 +553,7 @@ def test_a_way_to_the_host_that_did_not_pay_is_gone_later():
 
     def step():
         learned.computed_call(32_000, 32_000, (), times=1)
-        learned.computed_call(9_600_000, 500_000, (), times=1)
-        learned.ran(128 << 20, ())
+        learned.computed_call(9_600_000, 400_000, (), times=1)
         if learned.limit:
             for _ in range(6):
                 learned.fetched(32_000)
@@ -570,3 +569,20 @@ def test_a_way_to_the_host_that_did_not_pay_is_gone_later():
     there, here = stays[::2], stays[1::2]
     assert all(2 * first < second for first, second in itertools.pairwise(there[:3]))  # on the device, ever longer
     assert max(here) < 2 * min(here)
+
+
+@pytest.mark.parametrize("nbytes", [9_600_000, 128 << 20], ids=["weighed", "larger"])
+def test_what_larger_work_gains_by_far_is_not_given_up_for_small_results(nbytes):
+    """Vectors that large matrices are multiplied by stay on the device, whatever has been spared with them by now."""
+    learned = Balance()
+    changes, last = 0, 0
+    for _ in range(20_000):
+        learned.computed_call(32_000, 32_000, (), times=1)
+        learned.computed_call(nbytes, 40 * nbytes, (), times=1)
+        if learned.limit:
+            learned.fetched(32_000)
+            learned.uploaded(32_000, 32_000)
+        changes += learned.limit != last
+        last = learned.limit
+    assert changes <= 2
+    assert not last
