@@ -575,14 +575,13 @@ def test_a_way_to_the_host_that_did_not_pay_is_gone_later():
 def test_what_larger_work_gains_by_far_is_not_given_up_for_small_results(nbytes):
     """Vectors that large matrices are multiplied by stay on the device, whatever has been spared with them by now."""
     learned = Balance()
-    changes, last = 0, 0
-    for _ in range(20_000):
+    num_steps, num_there = 20_000, 0
+    for _ in range(num_steps):
         learned.computed_call(32_000, 32_000, (), times=1)
         learned.computed_call(nbytes, 40 * nbytes, (), times=1)
         if learned.limit:
+            num_there += 1
             learned.fetched(32_000)
             learned.uploaded(32_000, 32_000)
-        changes += learned.limit != last
-        last = learned.limit
-    assert changes <= 2
-    assert not last
+    assert num_there < 0.05 * num_steps
+    assert not learned.limit

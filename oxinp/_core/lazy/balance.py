@@ -349,7 +349,8 @@ class Balance:
         """Find out whether another placement is better."""
         weights, level = self._weights, self._level
         self._since += 1
-        share = MAX_WEIGHT / (MAX_WEIGHT + self._beyond * MIN_GAIN)
+        is_forgetful = self._switch > SWITCH  # results of larger work have gone to the host in vain
+        share = MAX_WEIGHT / (MAX_WEIGHT + self._beyond * MIN_GAIN) if is_forgetful else 1.0
         self._beyond = 0
         for size in range(NUM_SIZES - 1, -1, -1):
             weight = weights[size]
@@ -360,7 +361,7 @@ class Balance:
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
                 if weight > most:
-                    share = min(share, most / weight)
+                    share = min(share, most / weight) if is_forgetful else 1.0
                     if size == self._source:  # what its results cost was as long ago
                         # What is fetched, worked on and uploaded again gains nothing there: all of that counts.
                         self._between += (most / weight - 1) * (self._between - self._in_turn)

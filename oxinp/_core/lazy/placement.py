@@ -22,6 +22,7 @@ from oxinp._config import config
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.balance import COPY_RATE, LAUNCH, RECORDED, WAIT, balance
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
@@ -51,6 +52,66 @@ A launch and an upload take as long as NumPy's addition of 300 KB, and what is d
 # differs), and the bytes of the smallest of them.
 accesses: dict[ref[Storage], tuple[int, int, int]] = {}
 _NO_ACCESS = 0, 0, 0
+
+FOLLOWED_AFTER, MAX_PATIENCE = 2, 64
+"""Results of the device that are waited for, at first and at most, until what they are written to goes there."""
+WORTH_FOLLOWING = 4
+"""Results that are written to such an array on the device, until it is wanted on the host, for that to have paid."""
+MAX_FOLLOWERS = 64
+
+
+class Follower:
+    """A small array that single results of the device are written to.
+
+    Attributes
+    ----------
+    is_away : bool
+        It has gone to the device for them, and has not been seen to be back.
+    num_writes : int
+        Of them, since it went there or came back.
+    num_reads, num_fetched : int
+        Elements of it that were read since it went there, and how many of any array's had been waited for by then.
+    patience : int
+        How many are waited for on the host.
+    """
+
+    __slots__ = ("is_away", "num_fetched", "num_reads", "num_writes", "patience")
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.num_writes = self.num_reads = self.num_fetched = 0
+        self.patience = FOLLOWED_AFTER
+
+    def is_wanted_back(self) -> bool:
+        """Count an element that is read on the device; whether those are waited for, as the results would be."""
+        if not self.num_reads:
+            self.num_fetched = waits.num_elements
+        self.num_reads += 1
+        if self.num_reads <= WORTH_FOLLOWING or waits.num_elements - self.num_fetched < self.num_reads - 1:
+            return False
+        self.is_away, self.num_writes, self.patience = False, 0, MAX_PATIENCE
+        return True
+
+
+class Waits:
+    """What has been waited for.
+
+    Attributes
+    ----------
+    num_elements : int
+        Single elements that were fetched: read from an array, or computed. Threads may lose some of the count.
+    """
+
+    __slots__ = ("num_elements",)
+
+    def __init__(self) -> None:
+        self.num_elements = 0
+
+
+waits = Waits()
+
+
+followers: dict[ref[Storage], Follower] = {}
 
 mirrored: dict[ref[Storage], int] = {}
 """How often large arrays have been fetched whole for accesses in a row; a few that are gone may be among them."""
@@ -124,7 +185,41 @@ def may_be_host(storage: Storage) -> bool:
     if storage.host is not None:
         return True
     value = storage.value
-    return value is None or (value[0].layout.nbytes < balance.limit and not value[2] & SHARED)
+    if value is None:
+        return True
+    is_small = value[0].layout.nbytes < balance.limit or ref(storage) in followers
+    return is_small and not value[2] & SHARED
+
+
+def follows(storage: Storage) -> bool:
+    """Count a result of the device that is written to an element of an array on the host; whether that goes there.
+
+    One that is written to again and again would have the program wait each time. What it is used for with others on the
+    host is still done there.
+    """
+    host = storage.host
+    if host is None or host.nbytes >= config.offload_threshold or balance.limit or here.are_several:
+        return False
+    if host.dtype not in DEVICE_TYPES or (storage.stale is not None and storage.stale.is_pin):
+        return False
+    follower = followers.get(ref(storage))
+    if follower is None:
+        if len(followers) >= MAX_FOLLOWERS:
+            followers.clear()
+        follower = followers[ref(storage, _forget)] = Follower()
+    if follower.is_away:
+        has_paid = follower.num_writes >= WORTH_FOLLOWING
+        follower.patience = FOLLOWED_AFTER if has_paid else min(2 * follower.patience, MAX_PATIENCE)
+        follower.is_away, follower.num_writes = False, 0
+    follower.num_writes += 1
+    if follower.num_writes <= follower.patience:
+        return False
+    follower.is_away, follower.num_writes, follower.num_reads = True, 0, 0
+    return True
+
+
+def _forget(reference: ref[Storage]) -> None:
+    followers.pop(reference, None)
 
 
 def is_near(storage: Storage) -> bool:
@@ -168,6 +263,8 @@ def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = Fals
     mask = 0 if value is None else value[2]
     if value is not None and value[0].layout.nbytes < balance.limit and not mask & SHARED:
         return True
+    if is_read_by_elements and followers and (follower := followers.get(reference)) and follower.is_wanted_back():
+        return True
     if nbytes > SMALL_NBYTES or mask & SHARED:
         accesses.pop(reference, None)
         return False
@@ -210,6 +307,11 @@ def wants_mirror_to_write(storage: Storage, nbytes: int, source: Storage | None)
     What large work gives is written where that is computed, and begins the count anew: the views between were its
     operands, or copied. Not so where single elements were read between, each of which would be waited for.
     """
+    if source is not None and source.host is None and followers:
+        follower = followers.get(ref(storage))
+        if follower is not None and follower.is_away:
+            follower.num_writes += 1
+            return False
     if source is not None and _is_large_work(source):
         if accesses and accesses.get(ref(storage), _NO_ACCESS)[2] > MAX_ELEMENT_NBYTES:
             accesses.pop(ref(storage), None)
