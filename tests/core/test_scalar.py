@@ -385,7 +385,7 @@ def test_written_to_the_host_it_is_numpys(key, dtype, config):
     "compute", [operator.add, operator.sub, operator.mul, operator.truediv], ids=lambda f: f.__name__
 )
 @pytest.mark.parametrize("kind", [numpy.float64, numpy.float32], ids=lambda kind: kind.__name__)
-def test_numpys_numbers_wait_for_no_scalar(compute, kind, on_device, stats):
+def test_numpys_numbers_wait_for_no_scalar(compute, kind, stats):
     for dtype in (numpy.float64, numpy.float32):
         theirs = numpy.full(1000, 0.3, dtype)
         ours = np.asarray(theirs) + dtype(0)
