@@ -318,3 +318,49 @@ def test_columns_that_make_up_most_of_an_array_are_uploaded_with_what_is_between
         theirs[:, k] = ours[:, k] = k
     assert_same(ours + ours, theirs + theirs)
     assert stats().h2d_bytes - before <= theirs.nbytes
+
+
+def normalised(np, a, n):
+    """Elements of a large array are read and written for larger work alone."""
+    found, sizes = np.zeros_like(a), np.zeros_like(a)
+    for k in range(n):
+        v = a[:, k] * 2.0
+        sizes[k, k] = np.linalg.norm(v)
+        found[:, k] = v / sizes[k, k]
+    return found, sizes
+
+
+def test_elements_that_larger_work_takes_are_no_reason_to_fetch_a_large_array(stats, config):
+    n = 200
+    theirs = numpy.random.default_rng(3).random((1000, n))  # more than a megabyte, and columns of eight kilobytes
+    with config.override(adaptive_placement=False):
+        ours = np.asarray(theirs) * 1.0
+        np.evaluate(ours)
+        before = stats().d2h_bytes
+        found = normalised(np, ours, n)
+        np.evaluate(*found)
+        assert stats().d2h_bytes == before
+    for own, expected in zip(found, normalised(numpy, theirs, n), strict=True):
+        assert_same(own, expected, ulp=200)
+
+
+def test_a_mirror_goes_where_its_results_are_uploaded_again_each_time(stats, config):
+    """As in a back substitution by rows: what is written is an operand in the next turn, and is not looked at."""
+    n = 300
+    theirs = numpy.random.default_rng(3).random((n, n))
+
+    def substituted(np, a):
+        x = np.zeros((n, 40))
+        for k in range(n - 1, -1, -1):
+            x[k] = 1.0 - a[k, k + 1 :] @ x[k + 1 :] / n
+        return x
+
+    with config.override(adaptive_placement=False):
+        ours = np.asarray(theirs) * 1.0
+        np.evaluate(ours)
+        before = stats()
+        found = substituted(np, ours)
+        np.evaluate(found)
+        rows = (stats().d2h_bytes - before.d2h_bytes - ours.nbytes - found.nbytes) / (40 * 8)
+        assert rows < 40
+    assert_same(found, substituted(numpy, theirs), ulp=1000)

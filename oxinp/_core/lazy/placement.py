@@ -49,9 +49,9 @@ A launch and an upload take as long as NumPy's addition of 300 KB, and what is d
 """
 
 # Storage -> its accesses in a row, the mask of the value they were to (another one has been computed since if that
-# differs), and the bytes of the smallest of them.
-accesses: dict[ref[Storage], tuple[int, int, int]] = {}
-_NO_ACCESS = 0, 0, 0
+# differs), the bytes of the smallest of them, and how many single elements had been used before, of any array.
+accesses: dict[ref[Storage], tuple[int, int, int, int]] = {}
+_NO_ACCESS = 0, 0, 0, 0
 
 FOLLOWED_AFTER, MAX_PATIENCE = 2, 64
 """Results of the device that are waited for, at first and at most, until what they are written to goes there."""
@@ -70,7 +70,7 @@ class Follower:
     num_writes : int
         Of them, since it went there or came back.
     num_reads, num_fetched : int
-        Elements of it that were read since it went there, and how many of any array's had been waited for by then.
+        Elements of it that were read since it went there, and how many of any array's had been fetched by then.
     patience : int
         How many are waited for on the host.
     """
@@ -85,36 +85,44 @@ class Follower:
     def is_wanted_back(self) -> bool:
         """Count an element that is read on the device; whether those are waited for, as the results would be."""
         if not self.num_reads:
-            self.num_fetched = waits.num_elements
+            self.num_fetched = singles.num_fetched
         self.num_reads += 1
-        if self.num_reads <= WORTH_FOLLOWING or waits.num_elements - self.num_fetched < self.num_reads - 1:
+        if self.num_reads <= WORTH_FOLLOWING or singles.num_fetched - self.num_fetched < self.num_reads - 1:
             return False
         self.is_away, self.num_writes, self.patience = False, 0, MAX_PATIENCE
         return True
 
 
-class Waits:
-    """What has been waited for.
+class Singles:
+    """Single elements.
 
     Attributes
     ----------
-    num_elements : int
-        Single elements that were fetched: read from an array, or computed. Threads may lose some of the count.
+    num_fetched : int
+        How many were fetched: read from arrays, or computed. Threads may lose some of the counts.
+    num_used : int
+        And how many besides were computed of others and written: not those that stay on the device as operands of what
+        is larger.
     """
 
-    __slots__ = ("num_elements",)
+    __slots__ = ("num_fetched", "num_used")
 
     def __init__(self) -> None:
-        self.num_elements = 0
+        self.num_fetched = self.num_used = 0
 
 
-waits = Waits()
-
-
+singles = Singles()
 followers: dict[ref[Storage], Follower] = {}
 
 mirrored: dict[ref[Storage], int] = {}
 """How often large arrays have been fetched whole for accesses in a row; a few that are gone may be among them."""
+
+
+MAX_RETURNED = 8
+returned: dict[ref[Storage], tuple[bool, int]] = {}
+"""Of arrays that keep a mirror, whether a result of the device was written there that has not been uploaded since, and
+how many were."""
+_NEVER = False, 0
 
 
 def device() -> Backend:
@@ -247,10 +255,27 @@ def starts_on_device(nbytes: int) -> bool:
 def keeps_mirror(storage: Storage, nbytes: int) -> bool:
     """Whether what the device has computed for `nbytes` of a storage is fetched, for the host side to stay valid.
 
-    A loop over elements and rows has had it fetched, and would again: that moves all of it.
+    A loop over elements and rows has had it fetched, and would again: that moves all of it. Not so where what was
+    fetched had to be uploaded again each time, for what is computed next.
     """
     host = storage.host
-    return host is not None and nbytes <= SMALL_NBYTES and host.nbytes >= config.offload_threshold
+    if host is None or nbytes > SMALL_NBYTES or host.nbytes < config.offload_threshold:
+        return False
+    return not returned or returned.get(ref(storage), _NEVER)[1] < MAX_RETURNED
+
+
+def note_written(storage: Storage) -> None:
+    """Note that what the device has computed for part of a storage was fetched, and written on the host."""
+    if len(returned) >= MAX_MIRRORED:
+        returned.clear()
+    returned[ref(storage)] = True, returned.get(ref(storage), _NEVER)[1]
+
+
+def note_uploaded(storage: Storage) -> None:
+    """Note that a storage has been brought up to date on the device."""
+    was_written, times = returned.get(ref(storage), _NEVER)
+    if was_written:
+        returned[ref(storage)] = False, times + 1
 
 
 def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = False) -> bool:
@@ -268,15 +293,30 @@ def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = Fals
     if nbytes > SMALL_NBYTES or mask & SHARED:
         accesses.pop(reference, None)
         return False
-    count, known, least = accesses.get(reference, (0, mask, nbytes))
+    count, known, least, used = accesses.get(reference, (0, mask, nbytes, 0))
     if count == 0 and len(accesses) >= MAX_IN_TURN:
         accesses.clear()
-    count, least = (count + 1, min(least, nbytes)) if known == mask else (1, nbytes)
-    if count > ACCESSES_BEFORE_MIRROR and _is_worth_mirror(reference, value, count, is_read_by_elements):
-        accesses.pop(reference, None)
-        return True
-    accesses[reference] = count, mask, least
+    if count and known == mask:
+        count, least = count + 1, min(least, nbytes)
+    else:
+        count, least, used = 1, nbytes, singles.num_used
+    if count > ACCESSES_BEFORE_MIRROR:
+        if is_read_by_elements and not are_elements_used(value, count, used):
+            count, used = 0, singles.num_used
+        elif _is_worth_mirror(reference, value, count, is_read_by_elements):
+            accesses.pop(reference, None)
+            return True
+    accesses[reference] = count, mask, least, used
     return False
+
+
+def are_elements_used(value: Any, count: int, used: int) -> bool:
+    """Whether elements of a large array are used by themselves, of which so many were read since so many had been.
+
+    A loop that has larger work read them on the device has no use for the array on the host.
+    """
+    nbytes = 0 if value is None else value[0].layout.nbytes
+    return nbytes < MIN_WINDOWED_NBYTES or 2 * (singles.num_used - used) >= count
 
 
 def _is_worth_mirror(reference: ref[Storage], value: Any, count: int, is_read_by_elements: bool) -> bool:

@@ -18,7 +18,7 @@ from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.lost import lose_partly_written
-from oxinp._core.lazy.placement import followers
+from oxinp._core.lazy.placement import followers, singles
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -98,6 +98,8 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         balance.computed_chain(graph, (buffer, *leaves), is_first=is_first)
     else:
         balance.ran(layout.nbytes, (buffer, *leaves))
+    if layout.size == 1 and all([x.size == 1 for x in graph.leaves if type(x) is Layout]):  # noqa: C419 - sooner done
+        singles.num_used += 1
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)
