@@ -301,7 +301,7 @@ def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = Fals
     else:
         count, least, used = 1, nbytes, singles.num_used
     if count > ACCESSES_BEFORE_MIRROR:
-        if is_read_by_elements and not are_elements_used(value, count, used):
+        if nbytes <= MAX_ELEMENT_NBYTES and not are_elements_used(value, count, used):
             count, used = 0, singles.num_used
         elif _is_worth_mirror(reference, value, count, is_read_by_elements):
             accesses.pop(reference, None)
