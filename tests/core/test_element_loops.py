@@ -364,3 +364,18 @@ def test_a_mirror_goes_where_its_results_are_uploaded_again_each_time(stats, con
         rows = (stats().d2h_bytes - before.d2h_bytes - ours.nbytes - found.nbytes) / (40 * 8)
         assert rows < 40
     assert_same(found, substituted(numpy, theirs), ulp=1000)
+
+
+def test_elements_that_are_added_up_are_fetched_in_few_pieces(stats, config):
+    """Each is part of a short chain that the device would compute."""
+    n = 400
+    theirs = numpy.random.default_rng(3).random((n, n))
+    with config.override(adaptive_placement=False):
+        ours = np.asarray(theirs) * 1.0
+        np.evaluate(ours)
+        before = stats().launches
+        trace = 0.0
+        for i in range(n):
+            trace += np.tanh(ours[i, i])
+        assert float(trace) == pytest.approx(sum(numpy.tanh(numpy.diag(theirs))))
+    assert stats().launches - before <= 12

@@ -52,12 +52,19 @@ def _keep(storage: Storage, host: np.ndarray[Any, Any]) -> None:
 _PYTHONS = frozenset({int, float})
 _NUMPYS = frozenset({np.float32, np.float64})
 """NumPy's numbers that arithmetic on real ones is recorded with: it gives what arithmetic on arrays does."""
+MAX_RECORDED = 4
+"""Pending operations up to which one with such a number is recorded: sums of elements would stay there for good."""
 
 
 def _is_recorded_with(scalar: Any, other: Any) -> bool:
     """Whether arithmetic on a scalar that is still on the device waits for nothing where the other side is a number."""
-    kind = type(other)
-    return scalar._storage.host is None and (kind in _PYTHONS or (kind in _NUMPYS and scalar.dtype.kind == "f"))
+    storage, kind = scalar._storage, type(other)
+    if storage.host is not None or kind in _PYTHONS:
+        return storage.host is None
+    if kind not in _NUMPYS or scalar.dtype.kind != "f":
+        return False
+    value = storage.value
+    return value is not None and len(value[0].nodes) <= MAX_RECORDED
 
 
 def _lazy(name: str, index: int) -> Callable[..., Any]:

@@ -23,10 +23,12 @@ from oxinp._core.lazy import explain
 from oxinp._core.lazy.balance import COPY_RATE, LAUNCH, RECORDED, WAIT, balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
+    from oxinp._core.lazy.expr import Graph
     from oxinp._core.memory.storage import Storage
     from oxinp._runtime.backend import Backend
 
@@ -101,14 +103,19 @@ class Singles:
     num_fetched : int
         How many were fetched: read from arrays, or computed. Threads may lose some of the counts.
     num_used : int
-        And how many besides were computed of others and written: not those that stay on the device as operands of what
-        is larger.
+        And how many others were computed of, or written: not those that are operands of larger work.
     """
 
     __slots__ = ("num_fetched", "num_used")
 
     def __init__(self) -> None:
         self.num_fetched = self.num_used = 0
+
+    def count(self, graph: Graph) -> None:
+        """Count the elements that a chain of one element is computed of, unless it is of something else."""
+        layouts = [entry for entry in graph.leaves if type(entry) is Layout]
+        if all([layout.size == 1 for layout in layouts]):  # noqa: C419 - what goes through them one by one takes longer
+            self.num_used += max(len(layouts), 1)
 
 
 singles = Singles()

@@ -98,8 +98,8 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         balance.computed_chain(graph, (buffer, *leaves), is_first=is_first)
     else:
         balance.ran(layout.nbytes, (buffer, *leaves))
-    if layout.size == 1 and all([x.size == 1 for x in graph.leaves if type(x) is Layout]):  # noqa: C419 - sooner done
-        singles.num_used += 1
+    if layout.size == 1:
+        singles.count(graph)
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)
