@@ -424,3 +424,19 @@ def test_what_small_results_were_written_to_is_the_hosts_for_what_is_there(confi
     assert (found + np.ones(60))._storage.host is not None
     assert stats().launches == before.launches
     assert stats().d2h_bytes - before.d2h_bytes == found.nbytes
+
+
+def test_small_pieces_that_are_on_the_device_are_joined_there(config, stats):
+    config.offload_threshold = 65_536
+    theirs = numpy.random.default_rng(5).random((300, 500))
+    ours, ones = np.asarray(theirs) + 0.0, numpy.ones((500, 1))
+    np.evaluate(ours)
+    column = np.asarray(ones)
+    np.evaluate(ours @ column)
+    before = stats()
+    found = np.hstack([(ours @ column), (ours * 2.0) @ column])
+    np.evaluate(found)
+    after = stats()
+    assert after.h2d_bytes == before.h2d_bytes
+    assert after.d2h_bytes == before.d2h_bytes
+    assert_same(found, numpy.hstack([theirs @ ones, (theirs * 2.0) @ ones]), ulp=500)
