@@ -6,8 +6,10 @@ in where new work goes, which is the device that it is on (`device`).
 Small arrays live on the host, large ones on the device. An operation on operands that are all valid on the host runs
 there if its cost, the bytes of its largest operand or result times its row's weight, is below
 `config.offload_threshold`, or, where it is elementwise, if those bytes are and it costs little more (`is_light`); any
-other operation runs on the device. Loops over single elements of a device array fetch a host mirror first; small
-results of the device that are written into an array with one are fetched, too, so that the mirror stays. Where
+other operation runs on the device. Loops over single elements of a device array fetch a host mirror first, unless
+larger work there takes the elements; small results of the device that are written into an array with one are fetched,
+too, so that the mirror stays, as long as they are not uploaded again. A small array that results of the device are
+written to, element by element, goes there instead of having the program wait for each. Where
 `balance` has learned that larger arrays belong on the host as well, that is the threshold, and what is smaller and on
 the device is fetched for operations that cost less.
 """

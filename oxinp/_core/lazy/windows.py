@@ -7,6 +7,8 @@ see `placement.wants_mirror`. That would move what nobody reads of a large one, 
 - of elements far apart, if the step is always the same, as along a diagonal or a column: the window is then the
   elements that are so far apart, gathered on the device, the first time, too.
 
+Nobody gets any whose elements are only operands of larger work, which reads them where they are.
+
 A window is part of the value that it was fetched from, so that it goes when the array is written to or computed anew.
 """
 
