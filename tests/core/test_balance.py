@@ -11,7 +11,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import balance as balance_module
-from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, WAIT, Balance, balance, host_nbytes
+from oxinp._core.lazy.balance import AGAIN, COPY_RATE, LAUNCH, NUM_SIZES, WAIT, Balance, balance, host_nbytes
 from oxinp._core.lazy.handle import chain, host_view
 from oxinp._core.ops.gather import SELECT
 from tests.comparator import assert_same
@@ -585,3 +585,25 @@ def test_what_larger_work_gains_by_far_is_not_given_up_for_small_results(nbytes)
             learned.uploaded(32_000, 32_000)
     assert num_there < 0.05 * num_steps
     assert not learned.limit
+
+
+def test_only_what_is_moved_of_what_belongs_on_the_host_counts():
+    learned = Balance()
+    learned._settle(9)
+    learned._moving = 0.0
+    learned.uploaded(9 << 20, 24_000)
+    assert learned._between == LAUNCH + 24_000 / COPY_RATE
+
+
+def test_what_the_host_spares_for_long_is_not_given_up_for_copies_that_cost_less():
+    """Rows of a matrix are worked on there, and one in each turn is an operand of larger work."""
+    learned = Balance()
+    learned._settle(9)
+    learned._moving = 0.0
+    for _ in range(1000):
+        learned.ran(128 << 20, ())
+        learned.uploaded(9 << 20, 24_000)
+        learned.fetched(24_000)
+        for _ in range(4):
+            learned.viewed(24_000, 9 << 20)
+        assert learned.limit > 9 << 20

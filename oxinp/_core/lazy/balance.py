@@ -291,7 +291,7 @@ class Balance:
         if nbytes >= self.limit:
             self._weigh(max(self._size(nbytes), self._last), -nbytes / COPY_RATE)
         else:
-            self._fetch = self._copied(nbytes, WAIT)
+            self._fetch = self._copied(nbytes, nbytes, WAIT)
             self._source = max(self._source, self._last)
             if self._last < NUM_SIZES:
                 self._weights[self._last] += WAIT
@@ -310,16 +310,19 @@ class Balance:
         if nbytes >= self.limit:
             self._upload += moved / COPY_RATE
         else:
-            microseconds = self._copied(nbytes, LAUNCH)
+            microseconds = self._copied(nbytes, moved, LAUNCH)
             if self._fetch and microseconds:
                 self._in_turn += self._fetch + microseconds
                 self._fetch = 0.0
             self._note()
 
-    def _copied(self, nbytes: int, start: float) -> float:
-        """Count a copy, but not those by which arrays come to where they belong since the last change; return it."""
-        microseconds = start + nbytes / COPY_RATE
-        if self._moving > 0 and nbytes >= self._unit:  # smaller ones are results
+    def _copied(self, nbytes: int, moved: int, start: float) -> float:
+        """Count a copy, but not those by which arrays come to where they belong since the last change; return it.
+
+        What is smaller is a result; of what is larger no more may be moved than a part.
+        """
+        microseconds = start + moved / COPY_RATE
+        if self._moving > 0 and nbytes >= self._unit:
             self._moving -= microseconds
             return 0.0
         self._between += microseconds
@@ -354,12 +357,14 @@ class Balance:
         self._beyond = 0
         for size in range(NUM_SIZES - 1, -1, -1):
             weight = weights[size]
-            if share < 1 and weight < 0:  # what larger work gained in the same time is not remembered either
+            if share < 1 and weight < 0 and size >= level:  # what larger work gained meanwhile is not remembered either
                 weight = weights[size] = weight * share
             least = -2 * max(1.0, self._shares[size]) * self._switch - MAX_WEIGHT
             most = 2 * self._return if size < level else self._most[size]
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
+                if weight < least and size < level:  # what copies cost is remembered for as long as what they spare
+                    self._between *= least / weight
                 if weight > most:
                     share = min(share, most / weight) if is_forgetful else 1.0
                     if size == self._source:  # what its results cost was as long ago
