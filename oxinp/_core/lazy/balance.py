@@ -362,11 +362,11 @@ class Balance:
             if share < 1 and weight < 0 and size >= level:  # what larger work gained meanwhile is not remembered either
                 weight = weights[size] = weight * share
             least = -2 * max(1.0, self._shares[size]) * self._switch - MAX_WEIGHT
+            if size < level:  # what copies cost and what they spare are remembered alike
+                least -= self._between
             most = 2 * self._return if size < level else self._most[size]
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
-                if weight < least and size < level:  # what copies cost is remembered for as long as what they spare
-                    self._between *= least / weight
                 if weight > most:
                     share = min(share, most / weight) if is_forgetful else 1.0
                     if size == self._source:  # what its results cost was as long ago
