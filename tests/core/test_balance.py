@@ -607,14 +607,3 @@ def test_what_the_host_spares_for_long_is_not_given_up_for_copies_that_cost_less
         for _ in range(4):
             learned.viewed(24_000, 9 << 20)
         assert learned.limit > 9 << 20
-
-
-def test_a_loop_that_ends_with_small_parts_of_a_large_array_leaves_it_on_the_device():
-    """As one over the rows that are left of a matrix: most of what it does gains far more there than the end loses."""
-    learned = Balance()
-    for _ in range(4):
-        for i in range(400):
-            learned.computed_call(24_000_000, 24_000_000 * (400 - i) / 800, (), times=1)
-        for _ in range(800):
-            learned.computed_call(24_000_000, 8_000, (), extra=AGAIN)
-        assert not learned.limit

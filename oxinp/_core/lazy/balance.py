@@ -57,7 +57,7 @@ RETURN, MAX_RETURN = 8 * SWITCH, 512 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
 """What is remembered at most for a size: what was long ago counts less; but a sample that stands for more counts whole
-until as many others have been taken. Of arrays that take long to move more is, for a loop may end with small parts."""
+until as many others have been taken."""
 MIN_GAIN = 10 * LAUNCH
 """Microseconds that the device gains at least with a launch for arrays that are not weighed, which are that large."""
 WEIGHTS: dict[Any, float] = {}
@@ -104,7 +104,6 @@ class Balance:
         "_has_waited",
         "_in_turn",
         "_last",
-        "_least_most",
         "_level",
         "_more",
         "_most",
@@ -131,6 +130,7 @@ class Balance:
         """Forget everything, for a threshold; where placement does not adapt, nothing is learned."""
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
+        self._most = [MAX_WEIGHT] * NUM_SIZES  # of the weights
         self._level = self.limit = 0
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self._has_waited = False
@@ -148,8 +148,6 @@ class Balance:
         self._sampled_below = 4 * self._unit
         moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
         self._shares = [microseconds / SWITCH for microseconds in moving]  # of `_switch`, by size
-        self._least_most = [MAX_WEIGHT * max(1.0, share / 2) for share in self._shares]
-        self._most = self._least_most[:]  # of the weights
 
     def computed_chain(self, graph: Graph, leaves: tuple[Any, ...], *, is_first: bool) -> None:
         """Note a kernel of elementwise operations, sampled or the first of its kind."""
@@ -337,11 +335,11 @@ class Balance:
         if size >= NUM_SIZES:
             return
         self._weights[size] += microseconds
-        most, least = self._most, self._least_most
+        most = self._most
         if microseconds > most[size]:
             most[size] = microseconds
-        elif microseconds > 0 and most[size] > least[size]:
-            most[size] -= (most[size] - least[size]) / SAMPLED
+        elif microseconds > 0 and most[size] > MAX_WEIGHT:
+            most[size] -= (most[size] - MAX_WEIGHT) / SAMPLED
         self._note()
 
     def _note(self) -> None:
