@@ -379,3 +379,12 @@ def test_elements_that_are_added_up_are_fetched_in_few_pieces(stats, config):
             trace += np.tanh(ours[i, i])
         assert float(trace) == pytest.approx(sum(numpy.tanh(numpy.diag(theirs))))
     assert stats().launches - before <= 12
+
+
+@pytest.mark.parametrize("width", [0, 2])
+def test_few_elements_at_a_time_are_a_reason_to_fetch_an_array(width):
+    ours = np.arange(200_000.0) * 2.0
+    np.evaluate(ours)
+    for i in range(40):
+        assert ours[i : i + width].shape == (width,)
+    assert ours._storage.host is not None

@@ -287,10 +287,19 @@ def note_uploaded(storage: Storage) -> None:
         returned[ref(storage)] = False, times + 1
 
 
-def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = False) -> bool:
+def wants_mirror(
+    storage: Storage, nbytes: int, is_read_by_elements: bool = False, is_given_result: bool = False
+) -> bool:
     """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now.
 
-    For who reads elements, that may be a window of a large array, see `windows`.
+    Parameters
+    ----------
+    storage : Storage
+    nbytes : int
+    is_read_by_elements : bool
+        For who does so, that may be a window of a large array, see `windows`.
+    is_given_result : bool
+        It is a write of what the device computes.
     """
     reference = ref(storage)  # one object per storage
     value = storage.value
@@ -310,7 +319,8 @@ def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = Fals
     else:
         count, least, used = 1, nbytes, singles.num_used
     if count > ACCESSES_BEFORE_MIRROR:
-        if nbytes <= MAX_ELEMENT_NBYTES and not are_elements_used(value, count, used):
+        is_element = is_read_by_elements or (is_given_result and nbytes <= MAX_ELEMENT_NBYTES)
+        if is_element and not are_elements_used(value, count, used):
             count, used = 0, singles.num_used
         elif _is_worth_mirror(reference, value, count, is_read_by_elements):
             accesses.pop(reference, None)
@@ -365,7 +375,8 @@ def wants_mirror_to_write(storage: Storage, nbytes: int, source: Storage | None)
         if accesses and accesses.get(ref(storage), _NO_ACCESS)[2] > MAX_ELEMENT_NBYTES:
             accesses.pop(ref(storage), None)
         return False
-    return wants_mirror(storage, nbytes) and is_host(nbytes)
+    is_given_result = source is not None and source.host is None
+    return wants_mirror(storage, nbytes, is_given_result=is_given_result) and is_host(nbytes)
 
 
 def _is_large_work(storage: Storage) -> bool:
