@@ -325,7 +325,7 @@ def _joined_alike(parts: list[Any]) -> Any:
     if first.dtype in DEVICE_TYPES and joined.are_joined(parts):
         return joined.join(parts)
     lengths = [part._layout.shape[0] for part in parts]
-    made, start = creation.empty((sum(lengths), *first.shape[1:]), first.dtype), 0
+    made, start = creation.empty_there((sum(lengths), *first.shape[1:]), first.dtype), 0
     for part, length in zip(parts, lengths, strict=True):
         if length:
             setitem(made, slice(start, start + length), part)
@@ -336,9 +336,9 @@ def _joined_alike(parts: list[Any]) -> Any:
 def _in_order_of(parts: list[Any], axis: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return a new array whose axes lie in memory in the order that NumPy finds in what is joined."""
     if len(shape) < 2 or all(part._layout.is_contiguous for part in parts):
-        return creation.empty(shape, dtype)
+        return creation.empty_there(shape, dtype)
     axes = _order_of(tuple([_pattern(part._layout) for part in parts]), axis)
-    made = creation.empty(tuple([shape[a] for a in axes]), dtype)
+    made = creation.empty_there(tuple([shape[a] for a in axes]), dtype)
     if axes == tuple(range(len(axes))):
         return made
     return own(view(made, lambda seen: seen.transpose(np.argsort(axes))))

@@ -11,7 +11,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import balance as balance_module
-from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, SAMPLED, WAIT, Balance, balance, host_nbytes
+from oxinp._core.lazy.balance import AGAIN, COPY_RATE, LAUNCH, NUM_SIZES, SAMPLED, WAIT, Balance, balance, host_nbytes
 from oxinp._core.lazy.handle import chain, host_view
 from oxinp._core.ops.gather import SELECT
 from tests.comparator import assert_same
@@ -557,8 +557,7 @@ def test_a_way_to_the_host_that_did_not_pay_is_gone_later():
 
     def step():
         learned.computed_call(32_000, 32_000, (), times=1)
-        learned.computed_call(9_600_000, 500_000, (), times=1)
-        learned.ran(128 << 20, ())
+        learned.computed_call(9_600_000, 400_000, (), times=1)
         if learned.limit:
             for _ in range(6):
                 learned.fetched(32_000)
@@ -574,3 +573,41 @@ def test_a_way_to_the_host_that_did_not_pay_is_gone_later():
     there, here = stays[::2], stays[1::2]
     assert all(2 * first < second for first, second in itertools.pairwise(there[:3]))  # on the device, ever longer
     assert max(here) < 2 * min(here)
+
+
+@pytest.mark.parametrize("nbytes", [9_600_000, 128 << 20], ids=["weighed", "larger"])
+def test_what_larger_work_gains_by_far_is_not_given_up_for_small_results(nbytes):
+    """Vectors that large matrices are multiplied by stay on the device, whatever has been spared with them by now."""
+    learned = Balance()
+    num_steps, num_there = 20_000, 0
+    for _ in range(num_steps):
+        learned.computed_call(32_000, 32_000, (), times=1)
+        learned.computed_call(nbytes, 40 * nbytes, (), times=1)
+        if learned.limit:
+            num_there += 1
+            learned.fetched(32_000)
+            learned.uploaded(32_000, 32_000)
+    assert num_there < 0.05 * num_steps
+    assert not learned.limit
+
+
+def test_only_what_is_moved_of_what_belongs_on_the_host_counts():
+    learned = Balance()
+    learned._settle(9)
+    learned._moving = 0.0
+    learned.uploaded(9 << 20, 24_000)
+    assert learned._between == LAUNCH + 24_000 / COPY_RATE
+
+
+def test_what_the_host_spares_for_long_is_not_given_up_for_copies_that_cost_less():
+    """Rows of a matrix are worked on there, and one in each turn is an operand of larger work."""
+    learned = Balance()
+    learned._settle(9)
+    learned._moving = 0.0
+    for _ in range(1000):
+        learned.ran(128 << 20, ())
+        learned.uploaded(9 << 20, 24_000)
+        learned.fetched(24_000)
+        for _ in range(4):
+            learned.viewed(24_000, 9 << 20)
+        assert learned.limit > 9 << 20

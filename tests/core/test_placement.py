@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.lazy.placement import device
 from tests.comparator import assert_same
 
 KIB = 1024
@@ -363,3 +364,79 @@ def test_arrays_of_numpys_are_copied_and_ours_are_lent(offload_threshold):
     ours[2] = 300
     assert_same(ours, numpy.array([0, 200, 300, 3, 4, 5, 6, 7, 8, 9.0]))
     assert_same([theirs[2], back[2]], [numpy.float64(2), numpy.float64(300)])
+
+
+def recorded(xp, matrix, use):
+    """Write a result of large work to an element of a small array in each turn."""
+    found = xp.zeros(60)
+    for k in range(60):
+        found[k] = (matrix[k:] * 0.5).sum()
+        use(found, k)
+    return found
+
+
+def shared(found, k):
+    found[k] = found[k] / 2.0  # read and written where it is
+
+
+def halted(found, k):
+    assert found[k] > k
+
+
+USES = {"kept": (lambda *_: None, 4), "shared": (shared, 12), "halted": (halted, 66)}
+
+
+@pytest.mark.parametrize(("use", "most"), USES.values(), ids=USES)
+def test_a_small_array_goes_to_the_device_for_results_that_are_written_to_it(use, most, config, stats, monkeypatch):
+    """Only the first ones are waited for, unless each is looked at, which costs no more than it did."""
+    config.offload_threshold = 65_536
+    theirs = numpy.random.default_rng(5).random((300, 500))
+    ours = np.asarray(theirs) + 0.0
+    np.evaluate(ours)
+    waits = []
+    backend = type(device())
+    download = backend.download
+    monkeypatch.setattr(backend, "download", lambda *given: waits.append(1) or download(*given))
+    found = recorded(np, ours, use)
+    assert_same(found, recorded(numpy, theirs, use), ulp=16)
+    assert len(waits) <= most + 1  # the last one is the comparison's
+    assert stats().h2d_bytes - theirs.nbytes <= 8 * found.nbytes
+
+
+def test_a_small_array_whose_elements_are_looked_at_in_each_turn_stays_on_the_host(config, stats):
+    config.offload_threshold = 65_536
+    ours = np.asarray(numpy.random.default_rng(5).random((300, 500))) + 0.0
+    np.evaluate(ours)
+    recorded(np, ours, lambda *_: None)  # what is launched for the first time
+    before = stats().launches
+    found = recorded(np, ours, halted)
+    assert found._storage.host is not None
+    assert stats().launches - before <= 60 * 2 + 12
+
+
+def test_what_small_results_were_written_to_is_the_hosts_for_what_is_there(config, stats):
+    config.offload_threshold = 65_536
+    theirs = numpy.random.default_rng(5).random((300, 500))
+    ours = np.asarray(theirs) + 0.0
+    found = recorded(np, ours, lambda *_: None)
+    assert found._storage.host is None
+    before = stats()
+    assert (found + np.ones(60))._storage.host is not None
+    assert stats().launches == before.launches
+    assert stats().d2h_bytes - before.d2h_bytes == found.nbytes
+
+
+def test_small_pieces_that_are_on_the_device_are_joined_there(config, stats):
+    config.offload_threshold = 65_536
+    theirs = numpy.random.default_rng(5).random((300, 500))
+    ours, ones = np.asarray(theirs) + 0.0, numpy.ones((500, 1))
+    np.evaluate(ours)
+    column = np.asarray(ones)
+    np.evaluate(ours @ column)
+    before = stats()
+    found = np.hstack([(ours @ column), (ours * 2.0) @ column])
+    np.evaluate(found)
+    after = stats()
+    assert after.h2d_bytes == before.h2d_bytes
+    assert after.d2h_bytes == before.d2h_bytes
+    assert_same(found, numpy.hstack([theirs @ ones, (theirs * 2.0) @ ones]), ulp=500)

@@ -379,3 +379,20 @@ def test_written_to_the_host_it_is_numpys(key, dtype, config):
         else:
             found.append(numpy.asarray(target).tobytes())
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "compute", [operator.add, operator.sub, operator.mul, operator.truediv], ids=lambda f: f.__name__
+)
+@pytest.mark.parametrize("kind", [numpy.float64, numpy.float32], ids=lambda kind: kind.__name__)
+def test_numpys_numbers_wait_for_no_scalar(compute, kind, stats):
+    for dtype in (numpy.float64, numpy.float32):
+        theirs = numpy.full(1000, 0.3, dtype)
+        ours = np.asarray(theirs) + dtype(0)
+        for order in (lambda s: (s, kind(1.7)), lambda s: (kind(1.7), s)):
+            before = stats().d2h_bytes
+            found = compute(*order(ours.max()))
+            assert stats().d2h_bytes == before
+            wanted = compute(*order(theirs.max()))
+            assert found.dtype == wanted.dtype
+            assert float(found) == float(wanted)

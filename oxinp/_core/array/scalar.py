@@ -49,8 +49,26 @@ def _keep(storage: Storage, host: np.ndarray[Any, Any]) -> None:
         storage.value = None  # an element read where it lies: there is nothing left to compute
 
 
+_PYTHONS = frozenset({int, float})
+_NUMPYS = frozenset({np.float32, np.float64})
+"""NumPy's numbers that arithmetic on real ones is recorded with: it gives what arithmetic on arrays does."""
+MAX_RECORDED = 4
+"""Pending operations up to which one with such a number is recorded: sums of elements would stay there for good."""
+
+
+def _is_recorded_with(scalar: Any, other: Any) -> bool:
+    """Whether arithmetic on a scalar that is still on the device waits for nothing where the other side is a number."""
+    storage, kind = scalar._storage, type(other)
+    if storage.host is not None or kind in _PYTHONS:
+        return storage.host is None
+    if kind not in _NUMPYS or scalar.dtype.kind != "f":
+        return False
+    value = storage.value
+    return value is not None and len(value[0].nodes) <= MAX_RECORDED
+
+
 def _lazy(name: str, index: int) -> Callable[..., Any]:
-    """Arithmetic: recorded if the other side is an array of ours or a scalar that is still on the device.
+    """Arithmetic: recorded if the other side is an array of ours, a number, or a scalar that is still on the device.
 
     Parameters
     ----------
@@ -76,7 +94,7 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
         return record(self) if self._storage.host is None else compute(_value(self))
 
     def binary(self: Any, other: Any) -> Any:
-        if isinstance(other, Handle) or (self._storage.host is None and type(other) in (int, float)):
+        if isinstance(other, Handle) or _is_recorded_with(self, other):
             if not is_of_scalars(self, other):
                 return record(self, other)
             other = _value(other) if isinstance(other, Handle) else other
@@ -121,6 +139,13 @@ else:
             },
         },
     )
+
+
+_REFLECTED: dict[np.ufunc, str] = {
+    row.numpy: row.operators[1]
+    for row in ROWS.values()
+    if row.numpy.nin == 2 and row.numpy.nout == 1 and len(row.operators) > 1 and row.operators[1]
+}
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
@@ -190,6 +215,10 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if any(type(x) is types.ndarray for x in (*inputs, *kwargs.get("out", ()))):
             return types.array_ufunc(ufunc, method, inputs, kwargs)
+        if method == "__call__" and not kwargs and inputs[-1] is self and (reflected := _REFLECTED.get(ufunc)):
+            other = inputs[0]  # one of NumPy's numbers, whose operator this is
+            if not isinstance(other, Handle) and _is_recorded_with(self, other):
+                return getattr(self, reflected)(other)
         keywords = {name: _numpys(value) for name, value in kwargs.items()}
         return getattr(ufunc, method)(*map(_numpys, inputs), **keywords)
 

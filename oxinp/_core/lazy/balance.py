@@ -59,6 +59,8 @@ RETURN, MAX_RETURN = 8 * SWITCH, 512 * SWITCH
 MAX_WEIGHT = 4 * SWITCH
 """What is remembered at most for a size: what was long ago counts less; but a sample that stands for more counts whole
 until as many others have been taken."""
+MIN_GAIN = 10 * LAUNCH
+"""Microseconds that the device gains at least with a launch for arrays that are not weighed, which are that large."""
 WEIGHTS: dict[Any, float] = {}
 """How elementwise operations are lowered -> how much longer NumPy takes for one than for an addition, where it does."""
 NUM_SIZES = 11
@@ -97,6 +99,7 @@ class Balance:
 
     __slots__ = (
         "_between",
+        "_beyond",
         "_due",
         "_fetch",
         "_has_waited",
@@ -132,6 +135,7 @@ class Balance:
         self._level = self.limit = 0
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self._has_waited = False
+        self._beyond = 0  # launches for arrays that are not weighed, since the last judgement
         self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
         self._upload = 0.0  # microseconds that uploads took of what belongs on the device, for what comes next
         self._more = 0.0  # microseconds that launches take more, on an average: as the first of a kind, and waited for
@@ -205,6 +209,8 @@ class Balance:
                 if _SELECTED and held is not None:
                     nbytes = max(nbytes, _SELECTED.get(ref(held), 0))
             size = self._size(nbytes)
+        if size == NUM_SIZES:
+            self._beyond += 1
         if self._has_waited or size > self._last:
             self._last = size
             self._has_waited = False
@@ -285,7 +291,7 @@ class Balance:
         if nbytes >= self.limit:
             self._weigh(max(self._size(nbytes), self._last), -nbytes / COPY_RATE)
         else:
-            self._fetch = self._copied(nbytes, WAIT)
+            self._fetch = self._copied(nbytes, nbytes, WAIT)
             self._source = max(self._source, self._last)
             if self._last < NUM_SIZES:
                 self._weights[self._last] += WAIT
@@ -304,16 +310,19 @@ class Balance:
         if nbytes >= self.limit:
             self._upload += moved / COPY_RATE
         else:
-            microseconds = self._copied(nbytes, LAUNCH)
+            microseconds = self._copied(nbytes, moved, LAUNCH)
             if self._fetch and microseconds:
                 self._in_turn += self._fetch + microseconds
                 self._fetch = 0.0
             self._note()
 
-    def _copied(self, nbytes: int, start: float) -> float:
-        """Count a copy, but not those by which arrays come to where they belong since the last change; return it."""
-        microseconds = start + nbytes / COPY_RATE
-        if self._moving > 0 and nbytes >= self._unit:  # smaller ones are results
+    def _copied(self, nbytes: int, moved: int, start: float) -> float:
+        """Count a copy, but not those by which arrays come to where they belong since the last change; return it.
+
+        What is smaller is a result; of what is larger no more may be moved than a part.
+        """
+        microseconds = start + moved / COPY_RATE
+        if self._moving > 0 and nbytes >= self._unit:
             self._moving -= microseconds
             return 0.0
         self._between += microseconds
@@ -343,14 +352,24 @@ class Balance:
         """Find out whether another placement is better."""
         weights, level = self._weights, self._level
         self._since += 1
-        for size, weight in enumerate(weights):
+        is_forgetful = self._switch > SWITCH  # results of larger work have gone to the host in vain
+        share = MAX_WEIGHT / (MAX_WEIGHT + self._beyond * MIN_GAIN) if is_forgetful else 1.0
+        self._beyond = 0
+        for size in range(NUM_SIZES - 1, -1, -1):
+            weight = weights[size]
+            if share < 1 and weight < 0 and size >= level:  # what larger work gained meanwhile is not remembered either
+                weight = weights[size] = weight * share
             least = -2 * max(1.0, self._shares[size]) * self._switch - MAX_WEIGHT
+            if size < level:  # what copies cost and what they spare are remembered alike
+                least -= self._between
             most = 2 * self._return if size < level else self._most[size]
             if not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
-                if weight > most and size == self._source:  # what its results cost was as long ago
-                    # What is fetched, worked on and uploaded again gains nothing there: all of that counts.
-                    self._between += (most / weight - 1) * (self._between - self._in_turn)
+                if weight > most:
+                    share = min(share, most / weight) if is_forgetful else 1.0
+                    if size == self._source:  # what its results cost was as long ago
+                        # What is fetched, worked on and uploaded again gains nothing there: all of that counts.
+                        self._between += (most / weight - 1) * (self._between - self._in_turn)
         least = -self._shares[0] * self._switch / NUM_SIZES
         if not (level or self._between) and min(weights) > least and sum(weights) < MAX_WEIGHT:
             return  # what follows would change nothing

@@ -30,7 +30,7 @@ from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.fused_views import fused_view
 from oxinp._core.lazy.lines import upload_lines
 from oxinp._core.lazy.parted import fetch_rest, parted, rejoined
-from oxinp._core.lazy.placement import device, device_of
+from oxinp._core.lazy.placement import device, device_of, note_uploaded, returned, singles
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.host_side import host_bytes, host_layout, in_order, seen_at
 from oxinp._core.memory.layout import Layout, address_of
@@ -173,6 +173,8 @@ def _upload(storage: Storage) -> Value:
                 storage.stale = None
         raise
     balance.uploaded(host.nbytes, moved)
+    if returned:
+        note_uploaded(storage)
     value = on_device(host_layout(host), stale.buffer)
     with SIDES:
         if storage.stale is stale:  # else it has been pinned since
@@ -349,6 +351,9 @@ def _fetch(handle: Handle) -> np.ndarray[Any, Any]:
         explain.note("copy", f"{host.nbytes} B to the host", "read there")
     if host.nbytes:
         device_of(entry).download(host, entry.ptr)
+    if host.size == 1:
+        singles.num_fetched += 1
+        singles.num_used += 1
     return host.reshape(handle._layout.shape)
 
 

@@ -6,8 +6,10 @@ in where new work goes, which is the device that it is on (`device`).
 Small arrays live on the host, large ones on the device. An operation on operands that are all valid on the host runs
 there if its cost, the bytes of its largest operand or result times its row's weight, is below
 `config.offload_threshold`, or, where it is elementwise, if those bytes are and it costs little more (`is_light`); any
-other operation runs on the device. Loops over single elements of a device array fetch a host mirror first; small
-results of the device that are written into an array with one are fetched, too, so that the mirror stays. Where
+other operation runs on the device. Loops over single elements of a device array fetch a host mirror first, unless
+larger work there takes the elements; small results of the device that are written into an array with one are fetched,
+too, so that the mirror stays, as long as they are not uploaded again. A small array that results of the device are
+written to, element by element, goes there instead of having the program wait for each. Where
 `balance` has learned that larger arrays belong on the host as well, that is the threshold, and what is smaller and on
 the device is fetched for operations that cost less.
 """
@@ -22,10 +24,13 @@ from oxinp._config import config
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.balance import COPY_RATE, LAUNCH, RECORDED, WAIT, balance
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
+    from oxinp._core.lazy.expr import Graph
     from oxinp._core.memory.storage import Storage
     from oxinp._runtime.backend import Backend
 
@@ -48,12 +53,85 @@ A launch and an upload take as long as NumPy's addition of 300 KB, and what is d
 """
 
 # Storage -> its accesses in a row, the mask of the value they were to (another one has been computed since if that
-# differs), and the bytes of the smallest of them.
-accesses: dict[ref[Storage], tuple[int, int, int]] = {}
-_NO_ACCESS = 0, 0, 0
+# differs), the bytes of the smallest of them, and how many single elements had been used before, of any array.
+accesses: dict[ref[Storage], tuple[int, int, int, int]] = {}
+_NO_ACCESS = 0, 0, 0, 0
+
+FOLLOWED_AFTER, MAX_PATIENCE = 2, 64
+"""Results of the device that are waited for, at first and at most, until what they are written to goes there."""
+WORTH_FOLLOWING = 4
+"""Results that are written to such an array on the device, until it is wanted on the host, for that to have paid."""
+MAX_FOLLOWERS = 64
+
+
+class Follower:
+    """A small array that single results of the device are written to.
+
+    Attributes
+    ----------
+    is_away : bool
+        It has gone to the device for them, and has not been seen to be back.
+    num_writes : int
+        Of them, since it went there or came back.
+    num_reads, num_fetched : int
+        Elements of it that were read since it went there, and how many of any array's had been fetched by then.
+    patience : int
+        How many are waited for on the host.
+    """
+
+    __slots__ = ("is_away", "num_fetched", "num_reads", "num_writes", "patience")
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.num_writes = self.num_reads = self.num_fetched = 0
+        self.patience = FOLLOWED_AFTER
+
+    def is_wanted_back(self) -> bool:
+        """Count an element that is read on the device; whether those are waited for, as the results would be."""
+        if not self.num_reads:
+            self.num_fetched = singles.num_fetched
+        self.num_reads += 1
+        if self.num_reads <= WORTH_FOLLOWING or singles.num_fetched - self.num_fetched < self.num_reads - 1:
+            return False
+        self.is_away, self.num_writes, self.patience = False, 0, MAX_PATIENCE
+        return True
+
+
+class Singles:
+    """Single elements.
+
+    Attributes
+    ----------
+    num_fetched : int
+        How many were fetched: read from arrays, or computed. Threads may lose some of the counts.
+    num_used : int
+        And how many others were computed of, or written: not those that are operands of larger work.
+    """
+
+    __slots__ = ("num_fetched", "num_used")
+
+    def __init__(self) -> None:
+        self.num_fetched = self.num_used = 0
+
+    def count(self, graph: Graph) -> None:
+        """Count the elements that a chain of one element is computed of, unless it is of something else."""
+        layouts = [entry for entry in graph.leaves if type(entry) is Layout]
+        if all([layout.size == 1 for layout in layouts]):  # noqa: C419 - what goes through them one by one takes longer
+            self.num_used += max(len(layouts), 1)
+
+
+singles = Singles()
+followers: dict[ref[Storage], Follower] = {}
 
 mirrored: dict[ref[Storage], int] = {}
 """How often large arrays have been fetched whole for accesses in a row; a few that are gone may be among them."""
+
+
+MAX_RETURNED = 8
+returned: dict[ref[Storage], tuple[bool, int]] = {}
+"""Of arrays that keep a mirror, whether a result of the device was written there that has not been uploaded since, and
+how many were."""
+_NEVER = False, 0
 
 
 def device() -> Backend:
@@ -124,7 +202,41 @@ def may_be_host(storage: Storage) -> bool:
     if storage.host is not None:
         return True
     value = storage.value
-    return value is None or (value[0].layout.nbytes < balance.limit and not value[2] & SHARED)
+    if value is None:
+        return True
+    is_small = value[0].layout.nbytes < balance.limit or ref(storage) in followers
+    return is_small and not value[2] & SHARED
+
+
+def follows(storage: Storage) -> bool:
+    """Count a result of the device that is written to an element of an array on the host; whether that goes there.
+
+    One that is written to again and again would have the program wait each time. What it is used for with others on the
+    host is still done there.
+    """
+    host = storage.host
+    if host is None or host.nbytes >= config.offload_threshold or balance.limit or here.are_several:
+        return False
+    if host.dtype not in DEVICE_TYPES or (storage.stale is not None and storage.stale.is_pin):
+        return False
+    follower = followers.get(ref(storage))
+    if follower is None:
+        if len(followers) >= MAX_FOLLOWERS:
+            followers.clear()
+        follower = followers[ref(storage, _forget)] = Follower()
+    if follower.is_away:
+        has_paid = follower.num_writes >= WORTH_FOLLOWING
+        follower.patience = FOLLOWED_AFTER if has_paid else min(2 * follower.patience, MAX_PATIENCE)
+        follower.is_away, follower.num_writes = False, 0
+    follower.num_writes += 1
+    if follower.num_writes <= follower.patience:
+        return False
+    follower.is_away, follower.num_writes, follower.num_reads = True, 0, 0
+    return True
+
+
+def _forget(reference: ref[Storage]) -> None:
+    followers.pop(reference, None)
 
 
 def is_near(storage: Storage) -> bool:
@@ -152,34 +264,78 @@ def starts_on_device(nbytes: int) -> bool:
 def keeps_mirror(storage: Storage, nbytes: int) -> bool:
     """Whether what the device has computed for `nbytes` of a storage is fetched, for the host side to stay valid.
 
-    A loop over elements and rows has had it fetched, and would again: that moves all of it.
+    A loop over elements and rows has had it fetched, and would again: that moves all of it. Not so where what was
+    fetched had to be uploaded again each time, for what is computed next.
     """
     host = storage.host
-    return host is not None and nbytes <= SMALL_NBYTES and host.nbytes >= config.offload_threshold
+    if host is None or nbytes > SMALL_NBYTES or host.nbytes < config.offload_threshold:
+        return False
+    return not returned or returned.get(ref(storage), _NEVER)[1] < MAX_RETURNED
 
 
-def wants_mirror(storage: Storage, nbytes: int, is_read_by_elements: bool = False) -> bool:
+def note_written(storage: Storage) -> None:
+    """Note that what the device has computed for part of a storage was fetched, and written on the host."""
+    if len(returned) >= MAX_MIRRORED:
+        returned.clear()
+    returned[ref(storage)] = True, returned.get(ref(storage), _NEVER)[1]
+
+
+def note_uploaded(storage: Storage) -> None:
+    """Note that a storage has been brought up to date on the device."""
+    was_written, times = returned.get(ref(storage), _NEVER)
+    if was_written:
+        returned[ref(storage)] = False, times + 1
+
+
+def wants_mirror(
+    storage: Storage, nbytes: int, is_read_by_elements: bool = False, is_given_result: bool = False
+) -> bool:
     """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now.
 
-    For who reads elements, that may be a window of a large array, see `windows`.
+    Parameters
+    ----------
+    storage : Storage
+    nbytes : int
+    is_read_by_elements : bool
+        For who does so, that may be a window of a large array, see `windows`.
+    is_given_result : bool
+        It is a write of what the device computes.
     """
     reference = ref(storage)  # one object per storage
     value = storage.value
     mask = 0 if value is None else value[2]
     if value is not None and value[0].layout.nbytes < balance.limit and not mask & SHARED:
         return True
+    if is_read_by_elements and followers and (follower := followers.get(reference)) and follower.is_wanted_back():
+        return True
     if nbytes > SMALL_NBYTES or mask & SHARED:
         accesses.pop(reference, None)
         return False
-    count, known, least = accesses.get(reference, (0, mask, nbytes))
+    count, known, least, used = accesses.get(reference, (0, mask, nbytes, 0))
     if count == 0 and len(accesses) >= MAX_IN_TURN:
         accesses.clear()
-    count, least = (count + 1, min(least, nbytes)) if known == mask else (1, nbytes)
-    if count > ACCESSES_BEFORE_MIRROR and _is_worth_mirror(reference, value, count, is_read_by_elements):
-        accesses.pop(reference, None)
-        return True
-    accesses[reference] = count, mask, least
+    if count and known == mask:
+        count, least = count + 1, min(least, nbytes)
+    else:
+        count, least, used = 1, nbytes, singles.num_used
+    if count > ACCESSES_BEFORE_MIRROR:
+        is_element = is_read_by_elements or (is_given_result and nbytes <= MAX_ELEMENT_NBYTES)
+        if is_element and not are_elements_used(value, count, used):
+            count, used = 0, singles.num_used
+        elif _is_worth_mirror(reference, value, count, is_read_by_elements):
+            accesses.pop(reference, None)
+            return True
+    accesses[reference] = count, mask, least, used
     return False
+
+
+def are_elements_used(value: Any, count: int, used: int) -> bool:
+    """Whether elements of a large array are used by themselves, of which so many were read since so many had been.
+
+    A loop that has larger work read them on the device has no use for the array on the host.
+    """
+    nbytes = 0 if value is None else value[0].layout.nbytes
+    return nbytes < MIN_WINDOWED_NBYTES or 2 * (singles.num_used - used) >= count
 
 
 def _is_worth_mirror(reference: ref[Storage], value: Any, count: int, is_read_by_elements: bool) -> bool:
@@ -210,11 +366,17 @@ def wants_mirror_to_write(storage: Storage, nbytes: int, source: Storage | None)
     What large work gives is written where that is computed, and begins the count anew: the views between were its
     operands, or copied. Not so where single elements were read between, each of which would be waited for.
     """
+    if source is not None and source.host is None and followers:
+        follower = followers.get(ref(storage))
+        if follower is not None and follower.is_away:
+            follower.num_writes += 1
+            return False
     if source is not None and _is_large_work(source):
         if accesses and accesses.get(ref(storage), _NO_ACCESS)[2] > MAX_ELEMENT_NBYTES:
             accesses.pop(ref(storage), None)
         return False
-    return wants_mirror(storage, nbytes) and is_host(nbytes)
+    is_given_result = source is not None and source.host is None
+    return wants_mirror(storage, nbytes, is_given_result=is_given_result) and is_host(nbytes)
 
 
 def _is_large_work(storage: Storage) -> bool:

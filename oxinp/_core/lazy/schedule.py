@@ -24,6 +24,7 @@ from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.op import bind
+from oxinp._core.lazy.placement import singles
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._runtime import here, hooks
 from oxinp._runtime.forking import free_in_children
@@ -146,6 +147,8 @@ def _compute(storage: Storage) -> Value:
     graph, leaves, _ = value
     if not graph.nodes:
         return value  # type: ignore[no-any-return]
+    if graph.layout.size == 1:
+        singles.count(graph)
     wanted = None
     others = []
     if here.are_several:

@@ -118,6 +118,7 @@ def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.nda
     if storage.stale is not None and is_pinned(storage):
         return _computed(out, value)
     if storage.host is not None and out._view is not None and placement.keeps_mirror(storage, layout.nbytes):
+        placement.note_written(storage)
         return _computed(out, value)
     if out._view is None:
         if storage.value is None or here.are_several:

@@ -8,6 +8,7 @@ else is left to `record` and `stores`, whose results these are, bit for bit.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
@@ -19,6 +20,7 @@ from oxinp._core.lazy.combining import common_shape, may_join
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import leaf, scalar
+from oxinp._core.lazy.placement import followers
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.writing import flush_readers, is_direct, note_written, read_back
@@ -72,7 +74,7 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
 
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
-    if here.are_several or schedule.room < 0 or REPORTS:
+    if here.are_several or schedule.room < 0 or REPORTS or layout.size < 2:
         return False
     chain = _chain(value, layout)
     if chain is None:
@@ -147,6 +149,7 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     reads_it = mask & own_mask
     if (
         own_mask & SHARED
+        or layout.size < 2  # elements by themselves are counted
         or layout.nbytes < balance.limit
         or not layout.is_injective
         or structure.has_parts
@@ -168,7 +171,8 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         run(grid, start, start, *parameters, *constants)
     else:
         run(grid, start, *parameters, *constants)
-    if layout.nbytes < balance.reach and is_sampled():
+    is_weighed = layout.nbytes < balance.reach and not (followers and ref(storage) in followers)
+    if is_weighed and is_sampled():
         balance.computed_chain(structure, layout, (buffer, *entries), is_first=False)
     else:
         balance.ran(layout.nbytes, (buffer, *entries))

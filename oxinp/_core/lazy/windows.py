@@ -7,6 +7,8 @@ see `placement.wants_mirror`. That would move what nobody reads of a large one, 
 - of elements far apart, if the step is always the same, as along a diagonal or a column: the window is then the
   elements that are so far apart, gathered on the device, the first time, too.
 
+Nobody gets any whose elements are only operands of larger work, which reads them where they are.
+
 A window is part of the value that it was fetched from, so that it goes when the array is written to or computed anew.
 """
 
@@ -21,7 +23,13 @@ from oxinp._core.lazy import explain, placement, schedule
 from oxinp._core.lazy.balance import COPY_RATE, WAIT
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.chains import read
-from oxinp._core.lazy.placement import ACCESSES_BEFORE_MIRROR, device_of, has_lost_mirror
+from oxinp._core.lazy.placement import (
+    ACCESSES_BEFORE_MIRROR,
+    are_elements_used,
+    device_of,
+    has_lost_mirror,
+    singles,
+)
 from oxinp._core.memory.layout import line_layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -83,9 +91,9 @@ class Windowed(tuple[Any, ...]):  # noqa: SLOT001 - tuples have room for none
 
 _READERS: dict[ref[Storage], _Reader] = {}
 
-# Storage -> where the element lies that was read last, how far that is from the one before, and how many times in a row
-# it was as far.
-_WALKS: dict[ref[Storage], tuple[int, int, int]] = {}
+# Storage -> where the element lies that was read last, how far that is from the one before, how many times in a row it
+# was as far, and how many single elements had been used before the first of these times.
+_WALKS: dict[ref[Storage], tuple[int, int, int, int]] = {}
 
 
 def element(storage: Storage, layout: Layout) -> Any:
@@ -126,7 +134,7 @@ def element(storage: Storage, layout: Layout) -> Any:
     if reader.credit < 0:
         _READERS.pop(ref(storage), None)
         if reader.step:
-            _WALKS[ref(storage)] = layout.offset, reader.step, -PAUSE
+            _WALKS[ref(storage)] = layout.offset, reader.step, -PAUSE, singles.num_used
         return None
     return attempt(_fetch, storage, layout, reader)
 
@@ -137,15 +145,17 @@ def _steady_step(storage: Storage, layout: Layout) -> int:
     This is asked of each element that the loop reads.
     """
     reference = ref(storage)
-    last, step, times = _WALKS.get(reference, (0, 0, 0))
+    last, step, times, used = _WALKS.get(reference, (0, 0, 0, 0))
     now = layout.offset - last
-    times = times + 1 if now == step else 1
+    times, used = (times + 1, used) if now == step else (1, singles.num_used)
     if times >= ACCESSES_BEFORE_MIRROR and abs(step) >= MIN_STEP and not step % layout.dtype.alignment:
-        _WALKS.pop(reference, None)
-        return step
+        if are_elements_used(storage.value, times, used):
+            _WALKS.pop(reference, None)
+            return step
+        times, used = 1, singles.num_used
     if reference not in _WALKS and len(_WALKS) >= MAX_READERS:
         _WALKS.clear()
-    _WALKS[reference] = layout.offset, now, times
+    _WALKS[reference] = layout.offset, now, times, used
     return 0
 
 

@@ -18,6 +18,7 @@ from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.lost import lose_partly_written
+from oxinp._core.lazy.placement import followers, singles
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -92,10 +93,13 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
             graph, copied = schedule.evaluate(value)
             leaves = (copied,)
     is_first = chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
-    if layout.nbytes < balance.reach and (is_first or is_sampled()):
+    is_weighed = layout.nbytes < balance.reach and not (followers and ref(storage) in followers)
+    if is_weighed and (is_first or is_sampled()):
         balance.computed_chain(graph.structure, layout, (buffer, *leaves), is_first=is_first)
     else:
         balance.ran(layout.nbytes, (buffer, *leaves))
+    if layout.size == 1:
+        singles.count(graph)
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)

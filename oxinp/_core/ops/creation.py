@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.exchange import MAX_DEPTH
@@ -27,6 +28,7 @@ from oxinp._core.manipulation.copy import astype, copy, has_order, order_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
 from oxinp._core.memory.host_side import host_bytes, host_layout, is_dense
 from oxinp._core.memory.layout import Layout
+from oxinp._runtime import here
 from oxinp._terminal import Progress
 
 MIN_CHUNKED, CHUNK_NBYTES = 1 << 30, 256 << 20  # of arrays on the host that go to the device in parts, and of these
@@ -72,6 +74,14 @@ def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
         return wrap_host(np.empty(shape, dtype, order))  # type: ignore[call-overload]
     buffer = placement.device().allocate(layout.nbytes)
     return wrap(on_device(layout, buffer), layout)
+
+
+def empty_there(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    """Return what `empty` does, on the device whatever its size: where that will write all of it."""
+    layout = Layout.of(dtype, shape)
+    if dtype not in DEVICE_TYPES or not layout.size or here.are_several or _runtime.current() is None:
+        return empty(shape, dtype)
+    return wrap(on_device(layout, placement.device().allocate(layout.nbytes)), layout)
 
 
 def uninitialised(shape: Any, dtype: Any = float, order: str = "C") -> Any:

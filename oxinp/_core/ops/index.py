@@ -19,6 +19,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import (
     Handle,
     begin_writing,
+    device_value,
     end_writing,
     expression,
     fetch,
@@ -35,7 +36,7 @@ from oxinp._core.manipulation.copy import assign, copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
-from oxinp._core.memory.storage import LINES_NBYTES, SIDES, WRITING, Stale
+from oxinp._core.memory.storage import LINES_NBYTES, SIDES, WRITING, Stale, Storage
 from oxinp._core.ops import advanced, again
 from oxinp._core.ops.by_key import FIRST_AXIS, fill, key_on_host, scatter_values, selected
 from oxinp._core.ops.keys import (
@@ -176,9 +177,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if located is None and not is_basic(key):
         _set_by_key(array, key, value)
         return
+    is_handle = type(value) is types.ndarray or is_device_scalar(value)
+    given_storage = (value._held or value._storage) if is_handle else None
+    if host is not None and given_storage is not None and _follows(array, storage, value, given_storage):
+        host = None
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
-        given_storage = (value._held or value._storage) if type(value) is types.ndarray else None
         if given_storage is storage and (value._known is layout or value._layout.same(layout)):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         if placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
@@ -199,8 +203,6 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     else:
         host, seen = host_and_view(array)
         given = _on_host(value)
-        if is_device_scalar(value):
-            value = given  # which has been waited for
         if (
             given is not None
             and (seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit)
@@ -215,6 +217,8 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             finally:
                 end_writing(storage)
             return
+        if is_device_scalar(value):  # which has been waited for
+            value = given
         if seen.dtype.hasobject or seen.dtype.names is not None:
             records = begin_writing(array)  # the storage may be that of numbers, whose view this is
             try:
@@ -229,6 +233,14 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if is_element and not isinstance(value, np.generic | int | float):
         value = _single(value, layout)
     assign(array if layout.same(array._layout) else view_at(array, layout), value)
+
+
+def _follows(array: Handle, storage: Storage, value: Any, source: Storage) -> bool:
+    """Whether an array on the host has gone to the device now, for a result from there that is written to it."""
+    is_single = is_device_scalar(value) and source.host is None and type(array) is types.ndarray
+    if not (is_single and placement.follows(storage)):
+        return False
+    return device_value(storage) is storage.value  # else it has been pinned meanwhile
 
 
 def write_part(array: Handle, host: Any, seen: Any, key: Any, given: Any) -> bool:

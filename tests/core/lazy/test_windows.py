@@ -148,7 +148,7 @@ def test_short_accesses_to_an_array_have_it_fetched_the_later_the_larger_it_is(m
     for i in range(19):  # twice each
         x[i + 100 : i + 103] = x[i : i + 3]
     assert x._storage.host is None
-    for i in range(10):
+    for i in range(5):
         x[i + 200 : i + 203] = x[i : i + 3]
     assert x._storage.host is not None
     assert x[200:205].tolist() == [0, 1, 2, 3, 4]
