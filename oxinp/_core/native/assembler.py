@@ -81,6 +81,13 @@ class Assembler:
         self._code.append(0xF2)
         self._with_memory(b"\x0f\x11", 0, base, displacement, is_wide=False)
 
+    def store_single(self, base: str, displacement: int, source: str, place: int) -> None:
+        """``[base + displacement] = [source + place]``, a float of 64 bits rounded to one of 32."""
+        self._code.append(0xF2)
+        self._with_memory(b"\x0f\x5a", 0, source, place, is_wide=False)
+        self._code.append(0xF3)
+        self._with_memory(b"\x0f\x11", 0, base, displacement, is_wide=False)
+
     def divide_float(self, base: str, displacement: int, integer: str) -> None:
         """``[base + displacement] /= float(integer)``, of 64 bits."""
         self._convert(1, integer)

@@ -47,8 +47,10 @@ INPUT, _LOOP, _PASSED, OUTPUT, INPUT_NBYTES, OUTPUT_NBYTES, _NUMBER, _KIND, IS_I
     8 * i for i in range(11)
 )
 _ROW = struct.Struct("9Q2q")
-_FLOATS, _INTEGERS, _SHORT, _OTHERS = range(4)  # of 64 bits, shorter integers, and others
-_MOST_EXACT = 2**53  # up to which integers are floats, too
+_FLOATS, _INTEGERS, _SHORT, _SINGLE, _OTHERS = range(5)  # of 64 bits, shorter ones, and others
+_KINDS = {"d": _FLOATS, "l": _INTEGERS, "f": _SINGLE}
+_MOST_EXACT, _MOST_SINGLE = 2**53, 2**24  # up to which integers are floats, too
+_SINGLE_EXPONENT = 0x7F800000  # of what is not finite
 
 CONTIGUOUS, FORTRAN, OWNER, ALIGNED, WRITEABLE = 0x1, 0x2, 0x4, 0x100, 0x400
 """Flags of arrays; `OWNER` is of what has its own memory."""
@@ -96,7 +98,7 @@ def rows(ufunc: np.ufunc) -> bytes:
             is_in_rows = ufunc in _IN_ROWS and dtype.kind != "c"
             known += _ROW.pack(
                 *(id(dtype), loop, passed, id(output), dtype.itemsize, output.itemsize, id(dtype.type)),
-                {"d": _FLOATS, "l": _INTEGERS}.get(dtype.char, _SHORT if dtype.kind in "iu" else _OTHERS),
+                _KINDS.get(dtype.char, _SHORT if dtype.kind in "iu" else _OTHERS),
                 is_in_rows,
                 *_bounds(dtype),
             )
@@ -112,7 +114,7 @@ def address_of(known: bytes) -> int:
 def place_number(function: Function, place: int, number: str, label: str) -> None:
     """Let the stack have the address of a number as an element, which does not change it."""
     code = function.code
-    is_there, is_integer, is_placed, is_converted, is_real, is_float = (function.new_label() for _ in range(6))
+    is_there, is_integer, is_placed, is_converted, is_real = (function.new_label() for _ in range(5))
     code.load("rax", number, TYPE)
     code.compare_with("r15", _NUMBER, "rax")
     code.jump(is_there, "e")
@@ -129,12 +131,34 @@ def place_number(function: Function, place: int, number: str, label: str) -> Non
     code.compare("rax", "rcx")
     code.jump(label, "ne")
     code.compare_number_with("r15", _KIND, _FLOATS)
+    code.jump(is_there, "e")
+    code.compare_number_with("r15", _KIND, _SINGLE)
     code.jump(label, "ne")
+    code.store_single("rsp", _VALUE, number, NUMBER_VALUE)
+    code.load_int("rax", "rsp", _VALUE)
+    code.and_number("rax", _SINGLE_EXPONENT)
+    code.compare_number("rax", _SINGLE_EXPONENT)
+    code.jump(label, "e")
+    code.jump(is_converted)
     code.label(is_there)
     code.move("rax", number)
     code.add("rax", NUMBER_VALUE)
     code.jump(is_placed)
     code.label(is_integer)
+    _convert_integer(function, number, label)
+    code.label(is_converted)
+    code.move("rax", "rsp")
+    code.add("rax", _VALUE)
+    code.label(is_placed)
+    code.store("rsp", POINTERS + 8 * place, "rax")
+    code.set("rax", 0)
+    code.store("rsp", STRIDES + 8 * place, "rax")
+
+
+def _convert_integer(function: Function, number: str, label: str) -> None:
+    """Let the stack have an integer as an element that has its very value; go to a label where there is none."""
+    code = function.code
+    done, is_float, is_single = (function.new_label() for _ in range(3))
     code.compare_number_with("r15", _KIND, _OTHERS)
     code.jump(label, "e")
     code.move("rdi", number)
@@ -146,26 +170,32 @@ def place_number(function: Function, place: int, number: str, label: str) -> Non
     code.jump(label, "ne")
     code.store("rsp", _VALUE, "rax")
     code.compare_number_with("r15", _KIND, _INTEGERS)
-    code.jump(is_converted, "e")
+    code.jump(done, "e")
     code.compare_number_with("r15", _KIND, _SHORT)
     code.jump(is_float, "ne")
     for place_of_bound, is_beyond in ((_LEAST, "g"), (_MOST, "l")):
         code.compare_with("r15", place_of_bound, "rax")
         code.jump(label, is_beyond)
-    code.jump(is_converted)
+    code.jump(done)
     code.label(is_float)
-    for bound, is_beyond in ((_MOST_EXACT, "g"), (-_MOST_EXACT, "l")):
+    code.compare_number_with("r15", _KIND, _SINGLE)
+    code.jump(is_single, "e")
+    _store_exact(function, _MOST_EXACT, label)
+    code.jump(done)
+    code.label(is_single)
+    _store_exact(function, _MOST_SINGLE, label)
+    code.store_single("rsp", _VALUE, "rsp", _VALUE)
+    code.label(done)
+
+
+def _store_exact(function: Function, most: int, label: str) -> None:
+    """Let the stack have an integer, in `rax`, as a float; go to a label beyond a bound on either side."""
+    code = function.code
+    for bound, is_beyond in ((most, "g"), (-most, "l")):
         code.set("rcx", bound % 2**64)
         code.compare("rax", "rcx")
         code.jump(label, is_beyond)
     code.store_float("rsp", _VALUE, "rax")
-    code.label(is_converted)
-    code.move("rax", "rsp")
-    code.add("rax", _VALUE)
-    code.label(is_placed)
-    code.store("rsp", POINTERS + 8 * place, "rax")
-    code.set("rax", 0)
-    code.store("rsp", STRIDES + 8 * place, "rax")
 
 
 def find_row(function: Function, array: str, label: str) -> None:

@@ -222,6 +222,9 @@ def _load_into(function: Function, arrays: type, arity: int) -> None:
     code.jump("general", "e")
     code.store("rsp", _HANDLE, "rax")
     function.unless_type("rax", arrays, "general")
+    code.move("r12", "rax")
+    function.load_seen("r14", "r12", storage="r13")
+    function.provide_storage("r12", "r14", "r13")  # nothing else runs from here to where references are taken
     code.load("rax", "rbp", SIZE)
     for count in (1, 2):
         code.compare_number("rax", count)
@@ -253,7 +256,6 @@ def _call_into(function: Function, arrays: type, arity: int, numpys: int, requir
     require_light()
     function.unless_reported()
     function.require_writable("r12")
-    function.provide_storage("r12", "r14", "r13")
     function.require_alone("r13")
     function.begin_writing("r13")
     code.load("rdx", "rsp", _COUNT)
