@@ -98,7 +98,8 @@ def _factor(storage: Storage, layout: Layout) -> Any:
         structure = graph.structure
         # Parts of arrays may be what the products are written to.
         is_apart = graph.layout is layout and not any([type(entry) is Leaf for entry in value[1]])  # noqa: C419 - as fast
-        if is_apart and host_nbytes(structure) <= LIGHT and not structure.is_flagged:
+        depends = structure.wants_index or structure.wants_pointer or structure.is_flagged  # on where elements are
+        if is_apart and not depends and host_nbytes(structure) <= LIGHT:
             return value
         value = postpone(storage)
         if value is None:

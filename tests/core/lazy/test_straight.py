@@ -146,3 +146,9 @@ def test_a_number_times_a_vector_is_computed_with_its_outer_product(launches):
         expected[0][i:, i:] -= numpy.outer(2 * expected[1][i:], expected[2][i:])
     expected[0] -= numpy.outer(2 * expected[1], expected[2])
     assert_same(a, expected[0])
+
+
+def test_numbers_of_places_are_those_of_the_vectors_in_outer_products():
+    k = oxinp.arange(600)
+    assert_same(oxinp.outer(k, oxinp.arange(400)), numpy.outer(numpy.arange(600), numpy.arange(400)))
+    assert_same(oxinp.outer(k * 2, k), numpy.outer(numpy.arange(600) * 2, numpy.arange(600)))
