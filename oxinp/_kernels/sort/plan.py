@@ -229,7 +229,8 @@ def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None
         block=tile.block,
         items=tile.items,
         matching=tile.matching,
-        min_blocks=tile.min_blocks,
+        # Keys of 8 bytes that are turned round take a register too many for as many blocks.
+        min_blocks=tile.min_blocks - (is_descending and type_.nbytes == u64.nbytes),
         is_descending=is_descending,
     )
 
