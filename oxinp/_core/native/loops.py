@@ -139,6 +139,12 @@ def place_number(function: Function, place: int, number: str, label: str) -> Non
     code.and_number("rax", _SINGLE_EXPONENT)
     code.compare_number("rax", _SINGLE_EXPONENT)
     code.jump(label, "e")
+    code.compare_number("rax", 0)
+    code.jump(is_converted, "ne")
+    code.load("rax", number, NUMBER_VALUE)
+    code.add_register("rax", "rax")  # without the sign
+    code.compare_number("rax", 0)
+    code.jump(label, "ne")  # of numbers that vanish functions of truth values see more
     code.jump(is_converted)
     code.label(is_there)
     code.move("rax", number)

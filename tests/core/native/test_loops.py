@@ -364,3 +364,13 @@ def test_one_operation_in_so_many_is_weighed():
             assert balance._weights != before
         finally:
             balance.begin(65536, is_adaptive=True)
+
+
+@pytest.mark.parametrize("number", [1e-46, -1e-46, 1e-40, 1e-30, 0.0, -0.0])
+def test_numbers_that_vanish_among_short_floats_are_true_as_numpys(number):
+    given = np.array([3.0, 0.0, -1.0], np.float32)
+    for ufunc in (np.logical_and, np.logical_or, np.logical_xor, np.equal, np.greater, np.multiply):
+        ours = getattr(oxinp, ufunc.__name__)
+        for one, other in ((given, number), (number, given)):
+            ours_given = [oxinp.array(x) if isinstance(x, np.ndarray) else x for x in (one, other)]
+            assert_same(ours(*ours_given), ufunc(one, other))
