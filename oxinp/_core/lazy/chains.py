@@ -222,10 +222,20 @@ def run_first_with(
     return made
 
 
-def launch_of(structure: Structure, layout: Layout, leaves: tuple[Any, ...], *, is_new: bool = True) -> Again | None:
+def launch_of(
+    structure: Structure, layout: Layout, leaves: tuple[Any, ...], *, is_new: bool = True, is_looked_for: bool = True
+) -> Again | None:
     """The launch of a structure on leaves into a layout, if it has run on operands that lie alike.
 
     To look for it among what is known of more dimensions takes about as long as to prepare it: that is done once.
+
+    Parameters
+    ----------
+    structure, layout, leaves
+    is_new : bool
+        It has not run on these yet.
+    is_looked_for : bool
+        Whether to do more than arithmetic for it.
     """
     planner = structure.planner
     if planner is None or layout.dtype is not structure.dtype:
@@ -238,7 +248,8 @@ def launch_of(structure: Structure, layout: Layout, leaves: tuple[Any, ...], *, 
     launch: Again | None
     if line is not None:
         launch = planner.plan_again(*line)
-        return launch or planner.line_known(*line, device().capability)
+        return launch or (planner.line_known(*line, device().capability) if is_looked_for else None)
+    is_new = is_new and is_looked_for
     shape = layout.shape
     layouts = [layout, *[entry for entry in leaves if type(entry) is Layout]]
     if len(shape) == 2 and (matrix := matrix_of(layouts)) is not None:

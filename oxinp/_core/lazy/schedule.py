@@ -46,7 +46,6 @@ PENDING: list[ref[Storage]] = []
 _SHORTENING: Any = free_in_children(RLock())  # held while entries are replaced, which threads of two devices may do
 MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
-MAX_GONE = 6  # entries that are not pending any more, and are looked at by each write
 MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 
@@ -360,21 +359,6 @@ def pending_storages(*, are_taken: bool = False) -> list[Storage]:
         if is_locked():  # else a thread that is may be about to take out as many as it has seen
             _replace(references, () if are_taken else pending.values())
     return list(pending.values())
-
-
-def pending_but(keep: Storage | None) -> list[Storage]:
-    """Return what is pending but for one storage, in an attempt, some of it twice."""
-    found: list[Storage] = []
-    num_gone = 0
-    for reference in PENDING[:]:
-        other = reference()
-        if other is None or (value := other.value) is None or not value[0].nodes:
-            num_gone += 1
-        elif other is not keep:
-            found.append(other)
-    if num_gone > MAX_GONE:
-        pending_storages()  # which shortens the list
-    return found
 
 
 def _replace(references: list[ref[Storage]], storages: Iterable[Storage]) -> None:

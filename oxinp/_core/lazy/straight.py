@@ -25,6 +25,7 @@ from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.writing import flush_readers, is_direct, note_written, read_back
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.memory.storage import Storage
 
+MAX_NDIM = 2  # of parts whose launches take arithmetic
 _NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
 
 _Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int]
@@ -52,6 +54,8 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     """
     layout = array._known
     if here.are_several or schedule.room < 0 or REPORTS or not layout or current() is not quiet.state:
+        return False
+    if layout.ndim > MAX_NDIM:
         return False
     number = _NUMBERS.get(type(operand))
     chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0)
@@ -74,16 +78,13 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
 
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
-    if here.are_several or schedule.room < 0 or REPORTS or layout.size < 2:
+    if here.are_several or schedule.room < 0 or REPORTS or layout.size < 2 or layout.ndim > MAX_NDIM:
         return False
     chain = _chain(value, layout)
     if chain is None:
         return False
     structure, seen, entries, mask = chain
     source = value._held if structure.nodes else None
-    held = None if source is None else source.value
-    if held is not None and held[0].programs is not None:  # it has been written before: that takes less
-        return False
     if source is None and type(entries[0]) is Pending and entries[0].call is not None:
         return False  # which may write its result there itself
     if structure.dtype is not layout.dtype or structure.is_flagged or layout.same(array._layout):
@@ -114,6 +115,10 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
         return None
     layout = operand._known or operand._layout
     graph, leaves, mask = value
+    if graph.nodes:
+        if graph.met >= MEETINGS or graph.programs is not None:
+            return None  # it comes again, and is recorded and written by a program of its own: that takes less
+        graph.met += 1
     if graph.layout is layout:
         seen = graph.leaves
     elif graph.nodes:
@@ -157,11 +162,11 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         or (reads_it and not is_direct(structure, seen, entries, buffer, layout))
     ):
         return False
-    launch = launch_of(structure, layout, (layout, *seen) if is_update else seen)
+    launch = launch_of(structure, layout, (layout, *seen) if is_update else seen, is_looked_for=False)
     if launch is None or (run := anywhere(launch[0])) is None:
         return False
     _, grid, constants = launch
-    if CALLS or schedule.pending_but(source):
+    if CALLS or schedule.PENDING:
         flush_readers(value, source, written=layout)
         if storage.value is not value:  # memory for these may have taken it
             return False

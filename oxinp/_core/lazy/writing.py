@@ -20,6 +20,7 @@ from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.lost import lose_partly_written
 from oxinp._core.lazy.placement import followers, singles
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 from oxinp._runtime.counters import stats
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage, Value
 
 
+MAX_GONE = 6
+"""Entries of `PENDING` that are not pending any more, up to which each write looks at them."""
 MAX_SPARED = 8
 """Chains that stay pending when what they do not read is written: all are looked at again by each write."""
 
@@ -235,7 +238,9 @@ def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
     assert source.value is not None
     written, leaves, mask = read(layout, storage.value)
     given = source.value[0]
-    source.value = (chains.copy_of(written.layout, given.layout), leaves, mask)
+    comes_again = given.met >= MEETINGS or not given.nodes
+    graph = chains.copying(written.layout, given.dtype) if comes_again else chains.copy_of(written.layout, given.layout)
+    source.value = (graph, leaves, mask)
     if not given.nodes:
         schedule.PENDING.append(ref(source))
     if mask & SHARED:
@@ -324,16 +329,18 @@ def flush_readers(
     Where only some elements are written, a few chains that read none of these stay pending.
     """
     _, (buffer,), mask = target
-    pending = schedule.pending_but(keep)
-    if pending:
-        num_spared = 0
-        for storage in pending:
-            value = storage.value
-            if value is not None and value[2] & mask and value[0].nodes and _reads(value[1], buffer):
-                if written is None or num_spared == MAX_SPARED or _meets(value[0], value[1], buffer, written):
-                    schedule.materialise(storage)
-                else:
-                    num_spared += 1
+    num_spared = num_gone = 0
+    for reference in schedule.PENDING[:]:  # some of it twice
+        storage = reference()
+        if storage is None or (value := storage.value) is None or not value[0].nodes:
+            num_gone += 1
+        elif storage is not keep and value[2] & mask and _reads(value[1], buffer):
+            if written is None or num_spared == MAX_SPARED or _meets(value[0], value[1], buffer, written):
+                schedule.materialise(storage)
+            else:
+                num_spared += 1
+    if num_gone > MAX_GONE:
+        schedule.pending_storages()  # which shortens the list
     if CALLS:
         run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
 

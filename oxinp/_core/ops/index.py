@@ -189,7 +189,11 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             fetch_storage(storage)
         elif given_storage is None or given_storage.host is not None:
             pass
-        elif straight.assign(array, layout, value):
+        elif (
+            (given := given_storage.value) is not None
+            and not (given[0].nodes and given[0].programs)  # what has been written before is so by its program
+            and straight.assign(array, layout, value)
+        ):
             return
         elif _is_plain_copy(array, layout, value._layout):
             held = expression(value)

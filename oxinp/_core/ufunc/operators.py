@@ -290,7 +290,8 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
 
     def general_in_place(a: Any, b: Any) -> Any:
         if a._view is not None and (a._held or a._storage).host is None and is_writeable(a):
-            b = _met_number(a, b)
+            if type(b) is not types.ndarray:
+                b = _met_number(a, b)
             if straight.update(operation, a, b):
                 return a
         if (
