@@ -230,7 +230,7 @@ def _radix_spec(length: int, type_: Type, result: Type | None, tile: Tile | None
         items=tile.items,
         matching=tile.matching,
         # Keys of 8 bytes that are turned round take a register too many for as many blocks.
-        min_blocks=tile.min_blocks - (is_descending and type_.nbytes == u64.nbytes),
+        min_blocks=max(1, tile.min_blocks - (is_descending and type_.nbytes == u64.nbytes)),
         is_descending=is_descending,
     )
 
