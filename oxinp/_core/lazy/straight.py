@@ -87,7 +87,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     source = value._held if structure.nodes else None
     if source is None and type(entries[0]) is Pending and entries[0].call is not None:
         return False  # which may write its result there itself
-    if structure.dtype is not layout.dtype or structure.is_flagged or layout.same(array._layout):
+    if structure.dtype is not layout.dtype or layout.same(array._layout):
         return False
     return attempt(_run, array._held or array._storage, layout, (structure, seen, entries, mask), source, False)
 
@@ -116,6 +116,8 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
     layout = operand._known or operand._layout
     graph, leaves, mask = value
     if graph.nodes:
+        if graph.structure.is_flagged:
+            return None
         if graph.met >= MEETINGS or graph.programs is not None:
             return None  # it comes again, and is recorded and written by a program of its own: that takes less
         graph.met += 1
@@ -166,12 +168,12 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     if launch is None or (run := anywhere(launch[0])) is None:
         return False
     _, grid, constants = launch
+    parameters = [getattr(entry, "ptr", entry) for entry in entries]  # what these wait for runs now
     if CALLS or schedule.PENDING:
         flush_readers(value, source, written=layout)
-        if storage.value is not value:  # memory for these may have taken it
-            return False
+    if storage.value is not value:  # memory for these may have taken it
+        return False
     start = buffer.ptr + layout.offset
-    parameters = [getattr(entry, "ptr", entry) for entry in entries]
     if is_update:
         run(grid, start, start, *parameters, *constants)
     else:
