@@ -132,7 +132,7 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
         own = layout.shape
         if (own or not may_join(graph, shape)) if graph.nodes else (own and common_shape(shape, own) != shape):
             return None
-        seen = tuple([entry.spread(shape) if type(entry) is Layout else entry for entry in seen])
+        seen = tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in seen])
     return graph.structure, seen, leaves, mask
 
 

@@ -207,17 +207,11 @@ class Layout:
             return known[0]
         place = _SPREAD, shape
         if self.parts is None or (known := self.parts.get(place)) is None:
-            self.keep_part(place, known := (self.spread(shape), False))
+            lead = len(shape) - self.ndim
+            pairs = zip(self.shape, shape[lead:], self.strides, strict=True)
+            strides = (0,) * lead + tuple([0 if n == 1 != m else step for n, m, step in pairs])
+            self.keep_part(place, known := (make_layout(self.dtype, shape, strides, self.offset), False))
         return known[0]
-
-    def spread(self, shape: tuple[int, ...]) -> Layout:
-        """Return what `broadcast` does, and keep nothing: for shapes that are ever new."""
-        return make_layout(self.dtype, shape, self._strides_over(shape), self.offset)
-
-    def _strides_over(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        lead = len(shape) - self.ndim
-        pairs = zip(self.shape, shape[lead:], self.strides, strict=True)
-        return (0,) * lead + tuple([0 if n == 1 != m else step for n, m, step in pairs])
 
     @property
     def form(self) -> Layout:
