@@ -1,10 +1,12 @@
 """Statements on parts of arrays that are one launch without being recorded: NumPy's results, and where they are not."""
 
+import random
+
 import numpy  # noqa: ICN001
 import pytest
 
 import oxinp
-from oxinp._core.lazy import straight
+from oxinp._core.lazy import placement, straight
 from oxinp._core.lazy.balance import balance
 from tests.comparator import assert_same
 
@@ -152,3 +154,56 @@ def test_numbers_of_places_are_those_of_the_vectors_in_outer_products():
     k = oxinp.arange(600)
     assert_same(oxinp.outer(k, oxinp.arange(400)), numpy.outer(numpy.arange(600), numpy.arange(400)))
     assert_same(oxinp.outer(k * 2, k), numpy.outer(numpy.arange(600) * 2, numpy.arange(600)))
+
+
+DTYPES = ["f8", "f4", "i4", "i8", "u1", "?", "c16", "i2"]
+PARTS = [
+    "a[i]",
+    "a[i, i:]",
+    "a[i:, i]",
+    "a[i:, i:]",
+    "a[:, i]",
+    "a[i::2, 1:]",
+    "a[::-1, i]",
+    "a[1:, i:]",
+    "a[i : i + 3]",
+]
+VALUES = [
+    *("{b}", "{b} * 2", "({b} + {a})", "({a} * 3 - {b})", "3", "0.5", "True", "abs({b})", "c[i]", "{b}.copy()"),
+    *("({b} > 1)", "({b} * c[1])", "-{a}", "({a}[::-1] + 1)", "np.minimum({b}, {a})"),
+]
+
+
+def outcome(xp, seed, statement, kept, dtypes):
+    """Return an array that a statement has written to, what was read of it before, and the errors."""
+    rng = numpy.random.default_rng(seed)
+    names = {"np": xp, "kept": []}
+    for (name, shape), dtype in zip({"a": (24, 24), "b": (24, 24), "c": 24}.items(), dtypes, strict=True):
+        names[name] = xp.array((rng.random(shape) * 5 - 1).astype(dtype))
+    errors = []
+    for i in range(1, 13):
+        names["i"] = i
+        try:
+            exec(f"{kept}\n{statement}", names)  # noqa: S102 - of a table's parts
+        except (TypeError, ValueError, OverflowError) as error:
+            errors.append((i, type(error)))
+    return names["a"], names["kept"], errors
+
+
+@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.filterwarnings("ignore")
+def test_random_statements_on_parts(seed, monkeypatch):
+    monkeypatch.setattr(placement, "ACCESSES_BEFORE_MIRROR", 10**9)  # small as they are, rows stay on the device
+    draw = random.Random(seed)
+    dtypes = [draw.choice(DTYPES) for _ in range(3)]
+    part = draw.choice(PARTS)
+    value = draw.choice(VALUES).format(a=part, b=part.replace("a[", "b["))
+    statement = f"{part} {draw.choice(['=', '+=', '-=', '*='])} {value}"
+    kept = draw.choice(["", f"kept.append({part} + 1)", f"kept.append({part} * b[0, 0])"])
+    with balance.suspended(), numpy.errstate(all="ignore"):
+        ours = outcome(oxinp, seed, statement, kept, dtypes)
+    with numpy.errstate(all="ignore"):
+        theirs = outcome(numpy, seed, statement, kept, dtypes)
+    assert ours[2] == theirs[2], statement
+    for found, expected in zip([ours[0], *ours[1]], [theirs[0], *theirs[1]], strict=True):
+        assert_same(found, expected, ulp=4, where=statement)
