@@ -70,22 +70,24 @@ def outer(a: Handle, b: Handle) -> Any:
     key = one, other
     graph = _GRAPHS.get(key) or (_GRAPHS.recall(key) if _GRAPHS.old else None)
     if graph is None:
-        leaves = [
-            entry
-            if type(entry) is not Layout
-            else make_layout(entry.dtype, (m, n), (entry.strides[0], 0), entry.offset)
-            for entry in one.leaves
-        ] + [
-            entry
-            if type(entry) is not Layout
-            else make_layout(entry.dtype, (m, n), (0, entry.strides[0]), entry.offset)
-            for entry in other.leaves
-        ]
-        graph = graph_of(structure, dense_layout(dtype, (m, n)), tuple(leaves))
+        leaves = *_over(one.leaves, (m, n), 0), *_over(other.leaves, (m, n), 1)
+        graph = graph_of(structure, dense_layout(dtype, (m, n)), leaves)
         if _GRAPHS.has_met((structure, m, n, left.strides, right.strides), one, other):
             remember(_GRAPHS, key, graph)
             graph.met = MEETINGS
     return wrap_pending((graph, entries + others, mask | bits))
+
+
+def _over(leaves: tuple[Any, ...], shape: tuple[int, int], axis: int) -> list[Any]:
+    """Return the leaves of a vector broadcast to a matrix, whose axis `axis` is the vector's."""
+    spread: list[Any] = []
+    for entry in leaves:
+        if type(entry) is Layout:
+            (step,) = entry.strides
+            spread.append(make_layout(entry.dtype, shape, (0, step) if axis else (step, 0), entry.offset))
+        else:
+            spread.append(entry)
+    return spread
 
 
 def _factor(storage: Storage, layout: Layout) -> Any:
