@@ -38,7 +38,7 @@ MAX_NDIM = 2  # of parts whose launches take arithmetic
 _NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
 
 _Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int]
-"""A structure, the layouts of its leaves, what they are, and the mask of these."""
+"""A structure, the layouts of its leaves, the leaves (Buffers, Leaves and numbers), and their mask."""
 
 
 def update(operation: Operation, array: Handle, operand: Any) -> bool:
@@ -107,7 +107,7 @@ def fill(array: Handle, number: Any) -> bool:
 
 
 def _chain(operand: Any, target: Layout) -> _Chain | None:
-    """Return what an operand computes next to each element of a part; None where that is to be found out."""
+    """Return an operand as a chain broadcast to the shape of a part; None where it has to be recorded."""
     if type(operand) is not types.ndarray and not is_device_scalar(operand):
         return None
     value = (operand._held or operand._storage).value
