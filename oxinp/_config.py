@@ -217,11 +217,12 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         name="host_memory_kept",
-        default=lambda: 256 << 20,
+        default=lambda: 512 << 20,
         check=_nbytes,
         legal="a whole number of bytes from 0 up",
         meaning="host memory that stays with the process once arrays on the host are freed, so that the next ones need "
-        "no new pages (Linux with glibc); 0 leaves that to glibc, and so does a limit in its environment variables",
+        "no new pages: of small ones where glibc obeys (0 leaves that to it, and so does a limit in its environment "
+        "variables), and of large ones that were fetched from the device",
     ),
     Setting(
         name="cache_dir",

@@ -331,7 +331,11 @@ class Backend(Protocol):
         ...
 
     def trim(self) -> None:
-        """Give all cached memory back to the driver."""
+        """Give all cached memory back to the driver, and the host's to the system."""
+        ...
+
+    def pin(self, memory: np.ndarray[Any, Any], /) -> Any:
+        """Let the bus reach an array of the host by itself as long as what is returned lives; None where it cannot."""
         ...
 
     def wait_for(self, stream: int, /) -> None:

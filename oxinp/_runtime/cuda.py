@@ -16,9 +16,9 @@ from oxinp._driver import errors
 from oxinp._driver.context import Context
 from oxinp._driver.device import Device, list_devices
 from oxinp._driver.event import Event
-from oxinp._driver.memory import DeviceMemory
+from oxinp._driver.memory import DeviceMemory, RegisteredMemory
 from oxinp._driver.stream import Stream
-from oxinp._runtime import here, hooks, timeline
+from oxinp._runtime import here, hooks, host_blocks, timeline
 from oxinp._runtime.addresses import Addresses
 from oxinp._runtime.backend import (
     FIRST_LOCK,
@@ -401,8 +401,16 @@ class CudaBackend:
         return self.pool.stats()
 
     def trim(self) -> None:
-        """Give all cached memory back to the driver."""
+        """Give all cached memory back to the driver, and the host's to the system."""
         self.pool.trim()
+        host_blocks.trim()
+
+    def pin(self, memory: np.ndarray[Any, Any]) -> Any:
+        """See `Backend.pin`."""
+        try:
+            return RegisteredMemory(self.context, memory.ctypes.data, memory.nbytes)
+        except (errors.OutOfMemory, errors.InvalidValue, errors.NotSupported):  # the system grants no more, or none
+            return None
 
     def wait_for(self, stream: int) -> None:
         """Let the current stream wait for what others queued on theirs, given by its handle."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from oxinp._ptx import emulate
 from oxinp._ptx.emulator.space import UNALLOCATED
-from oxinp._runtime import hooks
+from oxinp._runtime import hooks, host_blocks
 from oxinp._runtime.backend import (
     FIRST_LOCK,
     FORKED,
@@ -296,6 +296,11 @@ class EmulatorBackend:
     def trim(self) -> None:
         """Give all cached memory back."""
         self.pool.trim()
+        host_blocks.trim()
+
+    def pin(self, memory: np.ndarray[Any, Any]) -> Any:
+        """Return None: there is no bus."""
+        del memory
 
     def wait_for(self, stream: int) -> None:
         """Return: all work is done as soon as it is asked for."""

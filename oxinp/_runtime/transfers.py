@@ -22,6 +22,9 @@ __all__ = ["Transfers"]
 STAGED_NBYTES = 4 << 20
 """Pageable arrays from this size on go through the staging ring; below, waking its threads costs more than it saves."""
 
+BRIEF_NBYTES = 64 << 10
+"""Pinned arrays up to this size are copied first: the driver has read a pageable one at once, whatever is queued."""
+
 MAX_STAGING_WORKERS = 8
 MIN_STAGING_PROCESSORS = 4
 _INVALID_VALUE = 1
@@ -49,7 +52,11 @@ class Transfers:
     def upload(self, ptr: int, array: np.ndarray[Any, Any], stream: int) -> None:
         """Copy an array to the device; it may be changed as soon as this returns."""
         address, nbytes = array.ctypes.data, array.nbytes
-        if not self._is_pageable(address):
+        is_pageable = self._is_pageable(address)
+        if not is_pageable and nbytes <= BRIEF_NBYTES:
+            array = array.copy()
+            address, is_pageable = array.ctypes.data, True
+        if not is_pageable:
             # The bus reads the array itself: wait until it has.
             self._memory.upload_async(ptr, address, nbytes, stream)
             self._driver.cuStreamSynchronize(stream)

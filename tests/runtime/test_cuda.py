@@ -276,14 +276,39 @@ def test_small_copies(backend, library, use_stream):
 
 def test_pinned_source_is_waited_for(backend, library, use_stream):
     library.results["cuPointerGetAttribute"] = 0
-    buffer = backend.allocate(800)
+    data = np.arange(10_000.0)
+    buffer = backend.allocate(data.nbytes)
     library.calls.clear()
     use_stream(0x55)
-    backend.upload(buffer.ptr, np.arange(100.0))
+    backend.upload(buffer.ptr, data)
     library.calls.clear()
-    backend.upload(buffer.ptr, np.arange(100.0))
+    backend.upload(buffer.ptr, data)
     assert library.names() == ["cuPointerGetAttribute", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"]
+    assert library.arguments("cuMemcpyHtoDAsync_v2")[1] == data.ctypes.data
     assert library.arguments("cuStreamSynchronize") == (0x55,)
+
+
+def test_small_pinned_source_is_copied_and_not_waited_for(backend, library):
+    library.results["cuPointerGetAttribute"] = 0
+    data = np.arange(100.0)
+    buffer = backend.allocate(data.nbytes)
+    library.calls.clear()
+    backend.upload(buffer.ptr, data)
+    assert library.names() == ["cuPointerGetAttribute", "cuMemcpyHtoDAsync_v2"]
+    assert library.arguments("cuMemcpyHtoDAsync_v2")[1] != data.ctypes.data
+    back = np.empty_like(data)
+    backend.download(back, buffer.ptr)
+    np.testing.assert_array_equal(back, data)
+
+
+def test_host_memory_is_pinned_as_long_as_somebody_wants_it(backend, library):
+    memory = np.empty(MIB, np.uint8)
+    pin = backend.pin(memory)
+    assert library.arguments("cuMemHostRegister_v2")[:2] == (memory.ctypes.data, MIB)
+    del pin
+    assert library.arguments("cuMemHostUnregister") == (memory.ctypes.data,)
+    library.results["cuMemHostRegister_v2"] = OUT_OF_MEMORY
+    assert backend.pin(memory) is None
 
 
 def test_failed_copies_are_not_counted(backend, library):

@@ -71,7 +71,7 @@ def asked(monkeypatch):
 def test_setting(asked, kept, trim, mmap):
     with config.override(host_memory_kept=kept):
         assert asked == [(-3, mmap), (-1, trim)]
-    assert asked[2:] == [(-3, 4 << 20), (-1, 256 << 20)]
+    assert asked[2:] == [(-3, 4 << 20), (-1, 512 << 20)]
 
 
 def test_elsewhere_nothing_is_set(monkeypatch):

@@ -48,7 +48,7 @@ from oxinp._core.memory.storage import (
     make_storage,
     pinned,
 )
-from oxinp._runtime import here, hooks
+from oxinp._runtime import here, hooks, host_blocks
 
 
 class Handle:
@@ -306,11 +306,14 @@ def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
         if here.are_several:
             claim(storage)
         layout = graph.layout
-        host = np.empty(layout.nbytes, np.uint8)
         if explain.REPORTS:
             explain.note("copy", f"{layout.nbytes} B to the host", "read there")
         if layout.nbytes:
-            device_of(leaves[0]).download(host, leaves[0].ptr)
+            backend = device_of(leaves[0])
+            host = host_blocks.empty(layout.nbytes, backend)
+            backend.download(host, leaves[0].ptr)
+        else:
+            host = np.empty(0, np.uint8)
         held: np.ndarray[Any, Any] = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)
         if mask & SHARED:
             return held

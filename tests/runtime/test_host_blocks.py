@@ -1,0 +1,151 @@
+"""Host memory that what is fetched lies in."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp import config
+from oxinp._core.lazy.handle import fetch_storage
+from oxinp._runtime import host_blocks
+
+MIB = 1 << 20
+
+
+class Bus:
+    """A device that pins memory, and knows which is."""
+
+    def __init__(self):
+        self.pinned = set()
+
+    def pin(self, memory):
+        return Pin(self.pinned, memory.ctypes.data)
+
+
+class Pin:
+    def __init__(self, pinned, address):
+        self.pinned, self.address = pinned, address
+        pinned.add(address)
+
+    def __del__(self):
+        self.pinned.discard(self.address)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_kept():
+    gc.collect()
+    host_blocks.trim()
+    yield
+    host_blocks.trim()
+
+
+@pytest.fixture
+def bus():
+    return Bus()
+
+
+def address_of(array):
+    return array.ctypes.data
+
+
+def test_freed_memory_is_used_again(bus):
+    first = address_of(host_blocks.empty(5 * MIB, bus))
+    again = host_blocks.empty(5 * MIB, bus)
+    assert address_of(again) == first
+    assert again.nbytes == 5 * MIB
+    assert again.flags.writeable
+
+
+def test_memory_of_which_a_view_is_left_is_not(bus):
+    whole = host_blocks.empty(5 * MIB, bus)
+    part = np.ndarray((7,), np.float64, whole, 64)[2:]
+    seen = np.asarray(whole.data)[MIB:]
+    first = address_of(whole)
+    for held in (part, seen):
+        del whole
+        whole = host_blocks.empty(5 * MIB, bus)
+        assert address_of(whole) != first
+        assert held.size
+
+
+def test_a_smaller_array_takes_part_of_a_block_that_is_hardly_larger(bus):
+    first = address_of(host_blocks.empty(9 * MIB, bus))
+    assert address_of(host_blocks.empty(8 * MIB, bus)) == first
+    assert address_of(host_blocks.empty(7 * MIB, bus)) != first
+
+
+def test_the_smallest_block_that_is_large_enough_is_taken(bus):
+    blocks = [host_blocks.empty(nbytes * MIB, bus) for nbytes in (18, 16, 17)]
+    wanted = address_of(blocks[2])
+    del blocks
+    assert address_of(host_blocks.empty(17 * MIB, bus)) == wanted
+
+
+def test_a_block_is_pinned_when_it_serves_again(bus):
+    first = host_blocks.empty(5 * MIB, bus)
+    assert not bus.pinned
+    del first
+    again = host_blocks.empty(5 * MIB, bus)
+    assert bus.pinned == {address_of(again)}
+    del again
+    assert bus.pinned
+    host_blocks.trim()
+    assert not bus.pinned
+
+
+def test_no_more_is_pinned_than_is_kept(bus):
+    with config.override(host_memory_kept=11 * MIB):
+        del [host_blocks.empty(5 * MIB, bus) for _ in range(2)][:]
+        held = [host_blocks.empty(5 * MIB, bus) for _ in range(2)]
+        assert len(bus.pinned) == 2
+        more = [host_blocks.empty(5 * MIB, bus) for _ in range(3)]
+        del more[:]
+        held += [host_blocks.empty(5 * MIB, bus) for _ in range(2)]
+        assert len(bus.pinned) == 2
+
+
+def test_what_has_waited_longest_goes_first(bus):
+    with config.override(host_memory_kept=11 * MIB):
+        blocks = [host_blocks.empty(5 * MIB, bus) for _ in range(3)]
+        addresses = [address_of(block) for block in blocks]
+        while blocks:
+            del blocks[0]
+        kept = {address_of(block) for block in [host_blocks.empty(5 * MIB, bus) for _ in range(2)]}
+        assert kept == set(addresses[1:])
+
+
+def test_nothing_is_kept_where_the_setting_says_so(bus):
+    with config.override(host_memory_kept=0):
+        host_blocks.empty(5 * MIB, bus)
+        assert not host_blocks._free
+
+
+def test_the_heap_has_what_is_small(bus):
+    host_blocks.empty(MIB, bus)
+    assert not host_blocks._free
+
+
+def test_nothing_is_pinned_while_the_process_forks(bus):
+    del [host_blocks.empty(5 * MIB, bus) for _ in range(2)][:]
+    held = host_blocks.empty(5 * MIB, bus)
+    assert bus.pinned
+    host_blocks._unpin_all()
+    assert not bus.pinned
+    held[:] = 1
+
+
+@pytest.mark.usefixtures("on_device")
+def test_arrays_are_fetched_into_memory_that_others_left():
+    n = 6 * MIB // 8
+    wanted = np.arange(n) * 2
+    x = oxinp.arange(n) * 2
+    host = fetch_storage(x._storage)
+    assert np.array_equal(host, wanted)
+    first = address_of(host)
+    part = np.asarray(oxinp.asarray(x)[7:9])
+    del x, host
+    y = oxinp.arange(n) * 2
+    assert address_of(fetch_storage(y._storage)) == first
+    assert np.array_equal(np.asarray(y), wanted)
+    assert part.tolist() == [14, 16]
