@@ -135,6 +135,22 @@ def test_what_follows_a_change_of_placement_is_not_held_against_it():
     assert learned.limit != 4 << 20
 
 
+def test_what_is_known_of_larger_arrays_outlasts_a_way_to_the_host():
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    while not learned.limit:
+        learned._weigh(5, -50.0)
+        learned._weigh(1, -50.0)  # of smaller arrays moving takes less: they go first
+    assert learned.limit == 65536 << 1
+    known = learned._weights[5]
+    assert known < -500.0
+    assert learned._weights[1] == 0.0
+    learned._settle(3)
+    assert learned._weights[5] == known
+    learned._settle(1)  # and back: how much what was on the host gains there is not known
+    assert not any(learned._weights)
+
+
 def test_what_is_learned_while_nothing_learned_counts_counts_afterwards():
     learned = Balance()
     learned._settle(2)

@@ -408,7 +408,8 @@ class Balance:
 
     def _settle(self, level: int) -> None:
         """Let arrays of this many sizes belong on the host from now on."""
-        self._weights = [0.0] * NUM_SIZES
+        kept = self._weights[level:] if level > self._level else []  # what larger arrays are better off with is as ever
+        self._weights = [0.0] * (NUM_SIZES - len(kept)) + kept
         self._between = self._in_turn = self._fetch = 0.0
         self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
