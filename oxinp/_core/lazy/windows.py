@@ -80,6 +80,8 @@ class Windowed(tuple[Any, ...]):  # noqa: SLOT001 - tuples have room for none
         From there on, so many bytes at every so many are.
     elements : uint8 array
     reader : _Reader
+    seen : (Layout or None, numpy.ndarray)
+        The layout of the array whose elements were read last, and `elements` as elements of that.
     """
 
     low: int
@@ -87,6 +89,7 @@ class Windowed(tuple[Any, ...]):  # noqa: SLOT001 - tuples have room for none
     width: int
     elements: np.ndarray[Any, Any]
     reader: _Reader
+    seen: tuple[Layout | None, np.ndarray[Any, Any]]
 
 
 _READERS: dict[ref[Storage], _Reader] = {}
@@ -96,7 +99,42 @@ _READERS: dict[ref[Storage], _Reader] = {}
 _WALKS: dict[ref[Storage], tuple[int, int, int, int]] = {}
 
 
-def element(storage: Storage, layout: Layout) -> Any:
+def element_at(windowed: Windowed, whole: Layout, key: Any) -> Any:
+    """Return the element at integers of an array whose elements have been read from a window before.
+
+    None where it is not there, or is to be found in another way: this is arithmetic.
+
+    Parameters
+    ----------
+    windowed : Windowed
+        The value of the array's storage.
+    whole : Layout
+        The array's.
+    key : object
+    """
+    known, items = windowed.seen
+    if known is not whole:
+        return None
+    low = whole.offset - windowed.low
+    places = key if type(key) is tuple else (key,)
+    shape = whole.shape
+    if len(places) != len(shape):
+        return None
+    for place, extent, stride in zip(places, shape, whole.strides, strict=True):
+        if type(place) is not int or not 0 <= place < extent:
+            return None
+        low += place * stride
+    nth, low = divmod(low, windowed.step)
+    place, remainder = divmod(nth * windowed.width + low, items.itemsize)
+    if remainder or low + items.itemsize > windowed.width or not 0 <= place < len(items):
+        return None
+    reader = windowed.reader
+    if reader.credit < MAX_CREDIT:
+        reader.credit += 1
+    return items[place]
+
+
+def element(storage: Storage, layout: Layout, whole: Layout) -> Any:
     """Return an element from the window of a storage, which is fetched anew where a loop that had one goes on.
 
     None where it is to be read in another way.
@@ -107,6 +145,8 @@ def element(storage: Storage, layout: Layout) -> Any:
         One that is only on the device.
     layout : Layout
         The element's, aligned and of a dtype that kernels have.
+    whole : Layout
+        That of the array whose element it is.
     """
     value = storage.value
     if type(value) is Windowed:
@@ -116,6 +156,9 @@ def element(storage: Storage, layout: Layout) -> Any:
         if 0 <= start <= len(value.elements) - layout.nbytes and place + layout.nbytes <= value.width:
             if reader.credit < MAX_CREDIT:
                 reader.credit += 1
+            if value.seen[0] is not whole:
+                nbytes = len(value.elements) // layout.nbytes * layout.nbytes
+                value.seen = whole, value.elements[:nbytes].view(layout.dtype)
             return np.ndarray((), layout.dtype, value.elements, start)[()]
         reader.misses += 1
         if reader.misses * WAIT > value[0].layout.nbytes / COPY_RATE:
@@ -199,6 +242,7 @@ def _fetch(storage: Storage, layout: Layout, reader: _Reader) -> Any:
         windowed.low, windowed.step = low, min(NBYTES, graph.layout.nbytes - low)
         windowed.width = windowed.step
         windowed.elements = _downloaded(leaves[0], low, windowed.width)
+    windowed.seen = None, windowed.elements
     if storage.value is value:
         storage.value = windowed
     nth, place = divmod(layout.offset - windowed.low, windowed.step)

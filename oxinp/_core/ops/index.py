@@ -63,7 +63,10 @@ def getitem(array: Handle, key: Any) -> Any:
     host = storage.host
     located = None
     if host is None:
-        layout = array._known or array._layout
+        layout = whole = array._known or array._layout
+        value = storage.value
+        if type(value) is windows.Windowed and (found := windows.element_at(value, layout, key)) is not None:
+            return found
         parts = layout.parts
         if parts is None or type(key) is not int or (located := parts.get(key)) is None:
             located = part_of(layout, key)
@@ -86,7 +89,7 @@ def getitem(array: Handle, key: Any) -> Any:
                 return _part_at(array, layout, key)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
-        if is_element and (found := windows.element(storage, layout)) is not None:
+        if is_element and (found := windows.element(storage, layout, whole)) is not None:
             return found
         if not placement.wants_mirror(storage, layout.nbytes, is_element):
             if is_element:

@@ -98,6 +98,41 @@ def test_elements_of_views_and_of_other_types():
             assert_same(numpy.asarray(read), numpy.asarray(wanted))
 
 
+def test_elements_of_a_window_are_found_by_arithmetic(monkeypatch):
+    x = begun(made())
+    views = x, x.reshape(-1, 8), x.view(np.int32), x.view(np.uint8)[1:], x.reshape(8, -1)[::2], x[::-1]
+    theirs = numpy.arange(float(SIZE))
+    expected = (
+        *(theirs, theirs.reshape(-1, 8), theirs.view(numpy.int32), theirs.view(numpy.uint8)[1:]),
+        *(theirs.reshape(8, -1)[::2], theirs[::-1]),
+    )
+    kept = windows.element
+
+    def element(*_):
+        pytest.fail("it was looked for in another way")
+
+    for ours, wanted in zip(views, expected, strict=True):
+        start = SIZE - 30 if wanted.strides[0] < 0 else 1
+        for i in range(start, start + 5):
+            key = i if wanted.ndim == 1 else (0, i)
+            monkeypatch.setattr(windows, "element", element if i > start else kept)
+            assert_same(numpy.asarray(ours[key]), numpy.asarray(wanted[key]))
+            assert type(ours[key]) is type(wanted[key])
+
+
+def test_elements_out_of_bounds_are_refused():
+    x = begun(made()).reshape(-1, 8)
+    assert x[1, 1] == x[1, 1] == 9
+    assert x[1, -7] == 9
+    for key in ((1, 8), (1, -9), (SIZE // 8, 0), (-1 - SIZE // 8, 0), SIZE // 8):
+        with pytest.raises(IndexError):
+            x[key]
+    assert x[1].shape == (8,)
+    assert x[1, numpy.int64(1)] == 9
+    assert x[1, None, 1].shape == (1,)
+    assert x[True, 1, 1].tolist() == [9]
+
+
 def test_elements_read_anywhere_have_the_whole_array_fetched():
     x = begun(made())
     random = numpy.random.default_rng(2)
