@@ -235,7 +235,7 @@ class Balance:
         self._more += WAIT / _REMEMBERED
         self._weigh(self._last, -WAIT)
 
-    def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH, times: int = 0) -> bool:
+    def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH, times: float = 0) -> bool:
         """Whether an operation on the host that would be the device's belongs there, by what has been learned; note it.
 
         Parameters

@@ -76,12 +76,13 @@ LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN els
 LIGHT = 16
 """What an element of 16 bytes costs, of operations that do no more than move it, see `reach_of`."""
 _MOST_SAMPLED = 4 * _USUAL // 8
-"""Elements of 8 bytes from which on each operation is weighed that may be the host's."""
+"""Elements of 8 bytes from which on an operation that may be the host's counts as several, until one is weighed."""
+_COUNTED = 8
 _WEIGHERS: dict[tuple[float, float], Any] = {}  # what weighs, by weight and price, see `Balance.takes`
 
 
 def _weigh(weight: float, price: float, nbytes: int) -> None:
-    balance.takes(nbytes, weight, price, SAMPLED)
+    balance.takes(nbytes, weight, price, SAMPLED if nbytes < 8 * _MOST_SAMPLED else SAMPLED / _COUNTED)
 
 
 def _most_light(reach: int) -> int:
@@ -193,10 +194,11 @@ class Function(Frame):
             self.require_below(MIDDLE, "rax")
         self.code.label(done)
 
-    def require_reach(self, reach: int, label: str = "general") -> None:
+    def require_reach(self, reach: int, label: str = "general", *, is_bounded: bool = True) -> None:
         """Go to a label where so many words as `rax` has, of 8 bytes, are not the host's by their bytes.
 
-        They are below the threshold, or by what has been learned; `reach` is what elements of 16 bytes cost.
+        They are below the threshold, or by what has been learned; `reach` is what elements of 16 bytes cost. Where it
+        `is_bounded`, so many that the general function weighs each operation are left to that.
         """
         code, is_light = self.code, self.new_label()
         code.set("rcx", ctypes.addressof(cells))
@@ -207,8 +209,9 @@ class Function(Frame):
         self.if_all_few(is_light)
         if reach >= 16 * HEAVY_WEIGHT:
             code.jump(label)
-        code.compare_number("rax", _MOST_SAMPLED)
-        code.jump(label, "ge")
+        if is_bounded:
+            code.compare_number("rax", _MOST_SAMPLED)
+            code.jump(label, "ge")
         code.set("rdx", id(balance))
         code.load("rdx", "rdx", LIMIT)
         code.compare_number_with("rdx", INT_TAG, POSITIVE)
@@ -228,14 +231,26 @@ class Function(Frame):
         `Balance.takes`.
         """
         weights = reach / 16 if weight is None else weight, price
-        code, is_known, is_weighed = self.code, self.new_label(), self.new_label()
+        code = self.code
+        is_known, is_weighed, is_one, is_again_one = (self.new_label() for _ in range(4))
         code.compare_number("rax", _most_light(reach))
         code.jump(is_known, "l")
         self.if_all_few(is_known)
         code.set("rcx", ctypes.addressof(cells))
-        code.decrement("rcx", LEARNED)
-        code.jump(is_known, "ne")
-        code.set("rdx", SAMPLED)
+        code.load("rdx", "rcx", LEARNED)
+        code.compare_number("rax", _MOST_SAMPLED)
+        code.jump(is_one, "l")
+        code.add("rdx", 1 - _COUNTED)
+        code.label(is_one)
+        code.add("rdx", -1)
+        code.store("rcx", LEARNED, "rdx")
+        code.compare_number("rdx", 0)
+        code.jump(is_known, "g")
+        code.add("rdx", SAMPLED + 1)  # and what is over, or a loop of three would have the same one weighed each time
+        code.compare_number("rax", _MOST_SAMPLED)
+        code.jump(is_again_one, "l")
+        code.add("rdx", _COUNTED - 1)
+        code.label(is_again_one)
         code.store("rcx", LEARNED, "rdx")
         code.move("rdi", "rax")
         for _ in range(3):

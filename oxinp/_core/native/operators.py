@@ -89,7 +89,7 @@ def _require_middling(function: Function, array: str, reach: int) -> None:
     function.code.compare_number("rax", 0)
     function.code.jump("general", "e")
     function.count_words(array)
-    function.require_reach(reach)
+    function.require_reach(reach, is_bounded=False)
 
 
 def _compute_middling(
@@ -117,7 +117,7 @@ def _compute_middling(
     function.multiply_extents("r14")
     code.label("sized middling")
     function.count_words("r12", "r14")
-    function.require_reach(reach)
+    function.require_reach(reach, is_bounded=False)
     function.count_learned(reach, "start")
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
 

@@ -191,6 +191,7 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     function = Function(kind, before, STACK)
     code = function.code
     function.begin()
+    code.label("start")
     function.unless_type("rbx", kind, "general")
     function.unless_type("rbp", kind, "general")
     load_operand(function, "rbx", "r12", None, "middling")
@@ -214,10 +215,15 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     _require_middling_product(function)
     code.jump("of vectors")
     code.label("of one and a vector")
-    for each in ("r12", "r14"):
-        function.multiply_extents(each)
-        function.require_reach(LIGHT)
-        function.count_learned(LIGHT, "general", HOST_WEIGHT, LAUNCH)
+    function.multiply_extents("r12")
+    code.move("r8", "rax")
+    function.multiply_extents("r14")
+    code.compare("rax", "r8")
+    code.jump("has larger", "ge")
+    code.move("rax", "r8")
+    code.label("has larger")
+    function.require_reach(LIGHT, is_bounded=False)
+    function.count_learned(LIGHT, "start", HOST_WEIGHT, LAUNCH)
     code.jump("of floats")
     code.label("of vectors")
     for each in ("r12", "r14"):

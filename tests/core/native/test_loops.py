@@ -1,6 +1,7 @@
 """NumPy's loops, called by machine code: the bits, warnings and errors of NumPy, and of ours that Python computes."""
 
 import operator
+import sys
 import warnings
 from functools import partial
 from itertools import product
@@ -10,7 +11,7 @@ import pytest
 
 import oxinp
 from oxinp import config
-from oxinp._core.lazy.balance import SAMPLED, balance
+from oxinp._core.lazy.balance import SAMPLED, Balance, balance
 from oxinp._core.native import loops, objects, reductions
 from oxinp._core.ufunc.table import UFUNCS
 from tests.comparator import assert_same
@@ -301,6 +302,7 @@ def test_both_ways_are_one(is_native):
         assert_same((a * 2.0 + a) / (1.0 + a) - np.sqrt(a), (x * 2.0 + x) / (1.0 + x) - np.sqrt(x))
 
 
+@pytest.mark.parametrize("size", [20_000, 80_000])
 @pytest.mark.parametrize(
     "statement",
     [
@@ -322,7 +324,7 @@ def test_both_ways_are_one(is_native):
         "a.copy()",
         "a.astype(int)",
         "np.roll(a, 3)",
-        "a.reshape(100, 200) @ b[:200]",
+        "a.reshape(-1, 200) @ b[:200]",
         "a @ b",
         "np.maximum(a, b)",
         "np.minimum(a, 1.5)",
@@ -333,14 +335,14 @@ def test_both_ways_are_one(is_native):
         "a[5:] = 2.0",
     ],
 )
-def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement):
-    x, y = np.linspace(1.0, 2.0, 20_000), np.linspace(3.0, 4.0, 20_000)
+def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement, size):
+    x, y = np.linspace(1.0, 2.0, size), np.linspace(3.0, 4.0, size)
     with config.override(offload_threshold=65536, adaptive_placement=True):
         balance.begin(65536, is_adaptive=True)
         try:
             ours, numpys = {"a": oxinp.array(x), "b": oxinp.array(y), "np": oxinp}, {"a": x.copy(), "b": y, "np": np}
             np.asarray(ours["a"]), np.asarray(ours["b"])
-            balance._settle(3)
+            balance._settle(5)
             mode = "exec" if "= " in statement and "==" not in statement else "eval"
             code = compile(statement, "<program>", mode)
             for _ in range(3 * SAMPLED):
@@ -364,6 +366,34 @@ def test_one_operation_in_so_many_is_weighed():
             assert balance._weights != before
         finally:
             balance.begin(65536, is_adaptive=True)
+
+
+@pytest.mark.parametrize("statement", ["a + a", "a * 2.0", "m @ v", "v @ m.T"])
+def test_larger_operations_are_weighed_as_often_as_they_count(statement, monkeypatch):
+    weighed = []
+    monkeypatch.setattr(Balance, "takes", lambda _, __, *given: weighed.append(given[-1]) or True)
+    with config.override(offload_threshold=65536, adaptive_placement=True):
+        balance.begin(65536, is_adaptive=True)
+        try:
+            balance._settle(5)
+            a = oxinp.asarray(np.linspace(1.0, 2.0, 80_000))
+            names = {"a": a, "m": a.reshape(400, 200), "v": oxinp.asarray(np.ones(200))}
+            code = compile(statement, "<program>", "eval")
+            for _ in range(3):
+                eval(code, names)  # noqa: S307 - what this test is about
+            entered = []
+            del weighed[:]
+            sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_name))
+            try:
+                for _ in range(4 * SAMPLED):
+                    eval(code, names)  # noqa: S307
+            finally:
+                sys.setprofile(None)
+        finally:
+            balance.begin(65536, is_adaptive=True)
+    assert abs(sum(weighed) - 4 * SAMPLED) <= 4
+    assert len(weighed) < 2 * SAMPLED
+    assert "operator" not in entered
 
 
 @pytest.mark.parametrize("number", [1e-46, -1e-46, 1e-40, 1e-30, 0.0, -0.0])
