@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.lazy.balance import LAUNCH
 from oxinp._core.native import objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, REALS, Call
-from oxinp._core.native.function import LIGHT, MIDDLE, MIDDLING, SEEN
+from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
 from oxinp._core.native.makers import integers, of_list, of_shape
 from oxinp._core.native.objects import (
     ARRAY_NDIM,
@@ -114,7 +115,8 @@ def outer(kind: type, before: int | None, function: object) -> bytes:
     code.load("rax", "rcx", 0)
     code.load("rcx", "r14", ARRAY_SHAPE)
     code.multiply("rax", "rcx", 0)
-    call.require_below(MIDDLE, "rax")
+    call.require_reach(LIGHT, is_bounded=False)
+    call.count_learned(LIGHT, "2 arguments", 1.0, LAUNCH)
     for each in ("r12", "r14"):
         call.require_elements(each, MIDDLING)
     call.unless_reported()

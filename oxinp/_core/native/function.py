@@ -55,6 +55,8 @@ MIDDLING = (
     *(np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64),
 )
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
+NARROW = np.bool_, np.uint8, np.int8
+"""Those of one byte."""
 WIDE = np.complex128
 """That of elements of 16 bytes which may be so, too; each counts twice."""
 
@@ -191,6 +193,14 @@ class Function(Frame):
         else:
             for _ in range(share.bit_length() - 1):
                 self.code.halve("rax")
+            is_wide, is_narrow = self.new_label(), self.new_label()
+            self.code.load("r8", seen, ARRAY_DTYPE)
+            self.if_one_of("r8", map(np.dtype, NARROW), is_narrow)
+            self.code.jump(is_wide)
+            self.code.label(is_narrow)
+            for _ in range(3):
+                self.code.halve("rax")
+            self.code.label(is_wide)
             self.require_below(MIDDLE, "rax")
         self.code.label(done)
 

@@ -133,7 +133,7 @@ def _load_two(function: Function, arrays: type) -> None:
     code.jump("counted")
     code.label("reflected")
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
-    function.unless_type("r13", arrays, "general")
+    function.unless_type("r13", arrays, "two numbers")
     function.load_seen("r14", "r13", storage="r8")
     function.require_host("r13", "r14", is_learned=True)
     code.load("r13", "rbp", TUPLE_ITEMS)
@@ -141,6 +141,23 @@ def _load_two(function: Function, arrays: type) -> None:
     function.multiply_extents("r14")
     code.label("counted")
     function.count_words("r12", "r14")
+
+
+def _compute_two(function: Function, numpys: int) -> None:
+    """Compute what a ufunc makes of operands in `r12` and `r14`, or of a call's that are no arrays: ``two numbers``."""
+    code = function.code
+    code.jump("compute two")
+    code.label("two numbers")
+    for place, number in enumerate(("r12", "r14")):
+        is_number = function.new_label()
+        code.load(number, "rbp", TUPLE_ITEMS + 8 * place)
+        code.load("rax", number, TYPE)
+        function.if_one_of("rax", (float, int, *NUMBERS), is_number)
+        code.jump("general")
+        code.label(is_number)
+    code.label("compute two")
+    code.load("r13", "rbx", numpys)
+    _compute(function, "r12", "r14")
 
 
 def call(kind: type, before: int, arrays: type) -> bytes:
@@ -188,7 +205,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.label("one number")
     code.move("r12", "r13")
     code.load("rax", "r12", TYPE)
-    function.if_one_of("rax", (float, *NUMBERS), "compute one")
+    function.if_one_of("rax", (float, int, *NUMBERS), "compute one")
     code.jump("general")
     code.label("compute one")
     code.load("r13", "rbx", numpys)
@@ -201,8 +218,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.jump("general", "ne")
     _load_two(function, arrays)
     require_light()
-    code.load("r13", "rbx", numpys)
-    _compute(function, "r12", "r14")
+    _compute_two(function, numpys)
     _call_into(function, arrays, arity, numpys, require_light)
     function.end_wrap("r13")
     function.end()

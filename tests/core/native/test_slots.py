@@ -73,6 +73,10 @@ EXPRESSIONS = _listed(
 )
 CALLS = _listed(
     """
+    np.copysign(x, a[0]); np.sqrt(2); np.sqrt(-1); np.maximum(a[0], 1); np.add(1, 2.0); np.less(a[0], i[1]);
+    np.add(2**70, 1); np.add(2**63, 1); np.divide(1, 0); np.divide(x, 0.0); np.bitwise_and(1, 2.0); np.power(2, -1);
+    np.copysign(h[0], x); np.add(f[0], 1.5); np.add(c[0], 1); np.add(True, x); np.hypot(u[0], v[1]); np.add(u[3], 300);
+    np.count_nonzero(G); G.any(); np.all(G); G.sum(); np.cumsum(G)[-1]; G[:9].argmax();
     a.copy(); M.copy(); M[:, :1].copy(); T.copy(); a.copy('F'); L.copy(); o.copy(); Z.copy(); E.copy(); a.astype(int);
     i.astype(float); a.astype('f4'); c.astype(float); b.astype(bool); m.astype(np.uint8); (a * 1e300).astype('f4');
     a.astype(np.dtype('i2')); t.astype(int); a.astype(a.dtype); a.astype('x'); a.reshape(2, 3); a.reshape(3, -1);
@@ -201,6 +205,7 @@ def given(xp):
         "U": np.arange(5000).astype(np.uint8),
         "D": random.normal(size=(60, 70)),
         "m": np.arange(6) % 2 == 0,
+        "G": np.arange(20_000) % 3 == 0,
         "t": np.array(["a", "bc", "d"]),
         "o": np.array([1, None, "x", (2,)], dtype=object),
     }
@@ -296,6 +301,7 @@ def calls_of_ours(text):
     U[:] = B > 0; i[:] = m; a[:] = i; C[0] = U[:60]; a[m] = i[m];
     i << 2; U >> U; i >>= 1; i //= 4; a %= 0.7; B[:4000] ** 3; (B * B)[:4000] ** 0.5; np.hypot(B[:3000], 2.0);
     np.arctan2(B[:3000], B[:1]); np.remainder(D[:50], 0.7);
+    np.copysign(x, a[0]); np.sqrt(2); np.maximum(a[0], 1); np.add(1, 2.0); np.less(a[0], i[1]);
     U & 7; U == 3; B / B; np.sqrt(B * B); np.exp(B[:4000]); np.complex128(1j) * C; np.complex128(1j) * a; U += U;
     B[1:-1] = 0.5 * B[2:]; B += B; D -= D[:, :1]; D @ D[0]; D[0, :60] @ D; B[B > 0]; B[B > 0] = 0; a[None]
     """
@@ -322,7 +328,8 @@ def test_no_function_of_ours_is_entered(text):
     np.zeros(5000); np.ones(5000, np.int32); np.zeros_like(D); np.arange(5000);
     np.zeros(3, dtype='f4'); np.empty((2, 1)); np.empty_like(a); np.array([1.0, 2]); np.arange(5); np.arange(2, 5);
     np.asarray(a); np.where(m, a, b); np.where(v == v[0], 2, -1); np.tanh(x); np.concatenate((a, b));
-    np.concatenate([a, b, i]); np.zeros(3, np.float64); np.outer(a, b)
+    np.concatenate([a, b, i]); np.zeros(3, np.float64); np.outer(a, b);
+    np.count_nonzero(G); G.any(); np.all(G)
     """
     ),
 )
