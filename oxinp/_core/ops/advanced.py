@@ -200,8 +200,11 @@ def _masked(array: Handle, mask: Handle) -> Selection:
     shape, ndim = array._layout.shape, mask._layout.ndim
     if shape[:ndim] != mask._layout.shape:
         raise Unsupported("a mask that does not fit")
-    index = gather.flatnonzero(ravel(mask))
-    rows = view(array, lambda x: x.reshape(-1, *shape[ndim:]))
+    rows = array
+    if ndim > 1:
+        mask = ravel(mask)
+        rows = view(array, lambda x: x.reshape(-1, *shape[ndim:]))
+    index = gather.flatnonzero(mask)
     chosen = (*index._layout.shape, *shape[ndim:])
     return Selection(rows, index, chosen, 0, 1, is_checked=False, error=None, is_unique=True)
 

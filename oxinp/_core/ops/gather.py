@@ -436,7 +436,7 @@ def flatnonzero(mask: Handle) -> Any:
     if not mask._layout.size:
         return wrap_host(np.empty(0, np.int64))
     if is_hosted([mask]) and placement.is_host(mask._layout.nbytes):
-        return wrap_host(np.flatnonzero(host_view(mask)))
+        return wrap_host(host_view(mask).ravel().nonzero()[0])
     need_kernel(mask._layout)
     return _selected(mask, None)
 
