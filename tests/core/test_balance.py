@@ -11,7 +11,18 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import balance as balance_module
-from oxinp._core.lazy.balance import AGAIN, COPY_RATE, LAUNCH, NUM_SIZES, SAMPLED, WAIT, Balance, balance, host_nbytes
+from oxinp._core.lazy.balance import (
+    AGAIN,
+    COPY_RATE,
+    LAUNCH,
+    NUM_SIZES,
+    SAMPLED,
+    UPLOAD,
+    WAIT,
+    Balance,
+    balance,
+    host_nbytes,
+)
 from oxinp._core.lazy.handle import chain, host_view
 from oxinp._core.ops.gather import SELECT
 from tests.comparator import assert_same
@@ -305,6 +316,16 @@ def test_uploads_count_for_what_they_are_made_for():
         learned.uploaded(300_000, 300_000)
         learned.ran(1 << 10, (middling,))
     assert learned.limit > 300_000
+
+
+def test_small_uploads_count_for_being_asked_for():
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    size = learned.ran(1 << 20, ())
+    for _ in range(4):
+        learned.uploaded(80, 80)
+    learned.ran(1 << 20, ())
+    assert learned._weights[size] == pytest.approx(-4 * (UPLOAD + 80 / COPY_RATE))
 
 
 def test_a_program_that_waits_for_every_result_has_it_on_the_host():

@@ -41,6 +41,8 @@ AGAIN, FIRST = 30.0, 110.0
 """Microseconds more for one that has not run before: of other sizes than those that have, or planned anew."""
 WAIT = 30.0
 """Microseconds that waiting for the device takes beyond what it still computes."""
+UPLOAD = 10.0
+"""Microseconds that an upload takes beyond what it moves: what is computed next waits for it to be asked for."""
 CALL = 1.5
 """Microseconds of an operation on the host, whatever its size."""
 HOST_RATE = 20_000.0
@@ -308,7 +310,7 @@ class Balance:
             Of these, how many were not valid there.
         """
         if nbytes >= self.limit:
-            self._upload += moved / COPY_RATE
+            self._upload += UPLOAD + moved / COPY_RATE
         else:
             microseconds = self._copied(nbytes, moved, LAUNCH)
             if self._fetch and microseconds:
