@@ -394,7 +394,7 @@ def _write_chosen(function: Function, numpys: int) -> None:
         code.label(label)
         function.multiply_extents("r12")
         function.count_words("r12")
-        function.require_reach(LIGHT)
+        function.require_reach(LIGHT, is_bounded=label == "advanced")  # which may be masks of as many elements
         function.provide_storage("rbx", "r12", "r13")
         function.require_alone("r13")
         load_key(function, "r15")

@@ -333,6 +333,7 @@ def test_both_ways_are_one(is_native):
         "np.add(a, b, out=a)",
         "a[:] = b",
         "a[5:] = 2.0",
+        "a.reshape(-1, 50)[b[:9].astype(int), 3] = b[:9]",
     ],
 )
 def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement, size):
