@@ -210,10 +210,10 @@ class BoundOp:
                 cost += host_nbytes(graph.structure) * graph.layout.size
         return cost
 
-    def weigh(self, nbytes: int, leaves: tuple[Any, ...], *, is_first: bool = False, times: int = SAMPLED) -> None:
+    def weigh(self, size: int, *, is_first: bool = False, times: int = SAMPLED) -> None:
         """Let placement learn that it has run; see `Balance.computed_call`."""
         extra = self.extra if is_first else 0.0
-        balance.computed_call(nbytes, self.host_cost(), leaves, price=self.op.price, extra=extra, times=times)
+        balance.computed_call(size, self.host_cost(), price=self.op.price, extra=extra, times=times)
 
     def alike(self) -> tuple[Any, tuple[int, ...]]:
         """Return what operations have in common that differ in sizes, and the size."""

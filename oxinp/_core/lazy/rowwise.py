@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import balance, host_nbytes, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import Pending, waiting
 from oxinp._core.lazy.chains import ELEMENTWISE_CALL
@@ -94,11 +94,10 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
 def _weigh(graph: Graph, met: _Met, entries: tuple[Any, ...]) -> None:
     """Let placement learn from a program that has run."""
     layout = graph.layout
-    if layout.nbytes >= balance.reach or not is_sampled():
-        balance.ran(layout.nbytes, entries)
-        return
-    cost = host_nbytes(graph.structure) * layout.size + sum([bound.host_cost() for bound, _ in met.calls.values()])
-    balance.computed_call(layout.nbytes, cost, entries)
+    size = balance.ran(layout.nbytes, entries)
+    if size < NUM_SIZES and is_sampled():
+        cost = host_nbytes(graph.structure) * layout.size + sum([bound.host_cost() for bound, _ in met.calls.values()])
+        balance.computed_call(size, cost)
 
 
 def _is_reduction(entry: Any) -> bool:

@@ -18,7 +18,7 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy import calls, chains, joint, rowwise
-from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.building import attempt, claim, is_locked
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.explain import REPORTS, note
@@ -202,10 +202,9 @@ def _compute(storage: Storage) -> Value:
         raise
     layout = graph.layout
     is_first = program is None
-    if layout.nbytes < balance.reach and (is_first or is_sampled()):
-        balance.computed_chain(graph.structure, layout, leaves, is_first=is_first)
-    else:  # so that what is fetched is known to come from this
-        balance.ran(layout.nbytes, leaves)
+    size = balance.ran(layout.nbytes, leaves)  # so that what is fetched is known to come from this
+    if size < NUM_SIZES and (is_first or is_sampled()):
+        balance.computed_chain(size, graph.structure, layout.size, is_first=is_first)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
 

@@ -12,7 +12,7 @@ from weakref import ref
 
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.chains import entry_at, launch_of
@@ -23,7 +23,7 @@ from oxinp._core.lazy.expr import leaf, scalar
 from oxinp._core.lazy.placement import followers
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import is_device_scalar, types
-from oxinp._core.lazy.writing import flush_readers, is_direct, note_written, read_back
+from oxinp._core.lazy.writing import flush_readers, is_direct, read_back
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
@@ -84,10 +84,11 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     if chain is None:
         return False
     structure, seen, entries, mask = chain
+    own = array._known or array._layout
     source = value._held if structure.nodes else None
     if source is None and type(entries[0]) is Pending and entries[0].call is not None:
         return False  # which may write its result there itself
-    if structure.dtype is not layout.dtype or layout.same(array._layout):
+    if structure.dtype is not layout.dtype or (layout.size == own.size and layout.same(own)):
         return False
     return attempt(_run, array._held or array._storage, layout, (structure, seen, entries, mask), source, False)
 
@@ -126,7 +127,9 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
     elif graph.nodes:
         return None
     else:
-        seen, leaves = (layout,), (entry_at(layout.offset, leaves[0]),)
+        seen = (layout,)
+        if layout.offset:
+            leaves = (entry_at(layout.offset, leaves[0]),)
     shape = target.shape
     if layout.shape != shape:
         own = layout.shape
@@ -158,7 +161,7 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         own_mask & SHARED
         or layout.size < 2  # elements by themselves are counted
         or layout.nbytes < balance.limit
-        or not layout.is_injective
+        or not (layout._injective or layout.is_injective)
         or structure.has_parts
         or (type(buffer) is Pending and buffer.call is not None)
         or (reads_it and not is_direct(structure, seen, entries, buffer, layout))
@@ -178,12 +181,11 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         run(grid, start, start, *parameters, *constants)
     else:
         run(grid, start, *parameters, *constants)
-    is_weighed = layout.nbytes < balance.reach and not (followers and ref(storage) in followers)
-    if is_weighed and is_sampled():
-        balance.computed_chain(structure, layout, (buffer, *entries), is_first=False)
-    else:
-        balance.ran(layout.nbytes, (buffer, *entries))
-    note_written(storage)
+    size = balance.ran(value[0].layout.nbytes, entries)
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and is_sampled():
+        balance.computed_chain(size, structure, layout.size, is_first=False)
+    storage.value = (value[0], value[1], own_mask)  # `note_written`, spelled out
+    storage.host = storage.stale = None
     if source is not None and reads_it:
         read_back(source, storage, layout, entries)
     return True

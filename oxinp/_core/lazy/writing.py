@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._core.lazy import chains, schedule
-from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.building import claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls, waiting
 from oxinp._core.lazy.chains import read
@@ -96,11 +96,9 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
             graph, copied = schedule.evaluate(value)
             leaves = (copied,)
     is_first = chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
-    is_weighed = layout.nbytes < balance.reach and not (followers and ref(storage) in followers)
-    if is_weighed and (is_first or is_sampled()):
-        balance.computed_chain(graph.structure, layout, (buffer, *leaves), is_first=is_first)
-    else:
-        balance.ran(layout.nbytes, (buffer, *leaves))
+    size = balance.ran(layout.nbytes, (buffer, *leaves))
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_first or is_sampled()):
+        balance.computed_chain(size, graph.structure, layout.size, is_first=is_first)
     if layout.size == 1:
         singles.count(graph)
     if REPORTS:  # now, for what was missing has all of this done again
@@ -210,10 +208,9 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
 
 def _weigh(bound: BoundOp, layout: Layout, leaves: tuple[Any, ...], *, is_first: bool) -> None:
     """Let placement learn from an operation that has written to a view, and know that it may be waited for."""
-    if layout.nbytes < balance.reach and (is_first or is_sampled()):
-        bound.weigh(layout.nbytes, leaves, is_first=is_first)
-    else:
-        balance.ran(layout.nbytes, leaves)
+    size = balance.ran(layout.nbytes, leaves)
+    if size < NUM_SIZES and (is_first or is_sampled()):
+        bound.weigh(size, is_first=is_first)
 
 
 def note_written(storage: Storage) -> None:
@@ -262,7 +259,7 @@ def is_direct(
     `seen` is how the leaves of the structure are read, a Layout each.
     """
     start = buffer.ptr + layout.offset
-    is_own = layout.is_injective and not structure.wants_pointer
+    is_own = (layout._injective or layout.is_injective) and not structure.wants_pointer
     for entry, where in zip(leaves, seen, strict=True):
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
             distance = entry.ptr - start
@@ -273,8 +270,6 @@ def is_direct(
                     (step,), itemsize = layout.strides, layout.dtype.itemsize
                     if itemsize <= distance % abs(step or 1) <= abs(step) - itemsize:
                         continue
-            if is_mirrored(entry.ptr, where, start, layout):
-                return False
             if not (
                 _miss(entry.ptr, where, start, layout) or (is_own and _meet_in_themselves(distance, where, layout))
             ):
@@ -359,7 +354,9 @@ def _miss(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 
     They lie apart, or between each other, as columns of a matrix do.
     """
-    if are_apart(ptr, where, start, layout):
+    first, last = where._extent or where.extent  # `are_apart`, spelled out
+    low, high = layout._extent or layout.extent
+    if ptr + last <= start + low or start + high <= ptr + first:
         return True
     pitch = math.gcd(*where.strides, *layout.strides)
     return pitch > 0 and layout.dtype.itemsize <= (ptr - start) % pitch <= pitch - where.dtype.itemsize

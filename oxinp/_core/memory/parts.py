@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oxinp._core.memory.layout import Layout, line_layout, make_layout
+from oxinp._core.memory.layout import MAX_NESTED_PARTS, Layout, line_layout, make_layout
 
 _ROWS, _ROW, _BLOCK, _BOX = object(), object(), object(), object()
 """What numbers follow where `Layout.parts` keep what they select: of rows, of a row of a matrix, of rows and columns,
@@ -109,7 +109,10 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
             located = line_layout(layout.dtype, columns, along * step, offset), False
     else:
         return None
-    layout.keep_part(place, located)
+    if known is None or not len(known) % MAX_NESTED_PARTS:  # else there is room
+        layout.keep_part(place, located)
+    else:
+        known[place] = located
     return located
 
 

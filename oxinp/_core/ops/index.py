@@ -26,7 +26,6 @@ from oxinp._core.lazy.handle import (
     fetch_storage,
     host_and_view,
     host_view,
-    is_writeable,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
@@ -51,7 +50,7 @@ from oxinp._core.ops.keys import (
 from oxinp._core.subclass import SUBCLASSES
 from oxinp._core.subclass import plain as without_class
 
-_accesses = placement.accesses
+_accesses, _followers = placement.accesses, placement.followers
 
 _NumpyArray = np.ndarray
 _Generic = np.generic
@@ -164,7 +163,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     IndexError, ValueError, TypeError
         As NumPy, with nothing written.
     """
-    if not is_writeable(array):
+    if type(base := array._view) is tuple and not base[1]:  # `is_writeable`, spelled out
         raise ValueError("assignment destination is read-only")
     # Views that are made to write are nobody's to finalize.
     array = without_class(array) if type(array) in SUBCLASSES else array
@@ -185,7 +184,9 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         layout, is_element = locate(array._layout, key) if located is None else located
         if given_storage is storage and (value._known is layout or value._layout.same(layout)):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
-        if placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
+        is_unknown = (reference := ref(storage)) not in _accesses and reference not in _followers
+        is_plain = is_unknown and layout.nbytes > SMALL_NBYTES and not balance.limit
+        if not is_plain and placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
             fetch_storage(storage)
         elif given_storage is None or given_storage.host is not None:
             pass

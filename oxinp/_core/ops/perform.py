@@ -155,7 +155,7 @@ def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[list[Value], tuple[
     balance.selected(buffers, leaves)
     times = 1 if bound.op.host_weight >= HEAVY else SAMPLED
     if times == 1 or is_sampled():
-        bound.weigh(layouts[0].nbytes, leaves, times=times)
+        bound.weigh(balance.ran(layouts[0].nbytes, leaves), times=times)
     if explain.REPORTS:
         explain.note("device", bound.op.name, f"{sum(layout.nbytes for layout in layouts)} B result")
     return [on_device(layout, buffer) for layout, buffer in zip(layouts, buffers, strict=True)], words
