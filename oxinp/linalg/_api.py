@@ -15,6 +15,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.ops.vector_product import inner
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp.linalg import _eig, _spectral
 
@@ -41,7 +42,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> An
     if ord is None and axis is None and keepdims is False and type(x) is types.ndarray:
         layout = x._known or x._layout
         if layout.ndim == 1 and layout.dtype.char in "fd" and (x._held or x._storage).host is None:
-            return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x))
+            total = inner(x, x)
+            return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x) if total is None else total)
     return _numpys_norm(x, ord, axis, keepdims)
 
 

@@ -233,17 +233,17 @@ def with_fallback(
         return viewing_function(with_spelling(undecided, numpy_function), numpy_function)
     last = -1  # position of the last argument that is certainly not written to, found at the first call
 
-    def has_room(args: tuple[Any, ...]) -> bool:
-        return most is None or most(args) * 16 < config.offload_threshold
-
     def dispatched(*args: Any, **kwargs: Any) -> Any:
         nonlocal last
         if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
             return result
         if last == -1:
             last = 0 if numpy_function in mutates else positions(numpy_function).get("out", MAX_ARGUMENTS)
-        if len(args) <= last and "out" not in kwargs and not REPORTS and has_room(args):
-            is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
+        is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
+        if is_one and (held := args[0]._held) is not None and held.host is None:
+            return undecided(*args)
+        has_room = most is None or most(args) * 16 < config.offload_threshold
+        if len(args) <= last and "out" not in kwargs and not REPORTS and has_room:
             result = (
                 on_host(call_numpy, args[0])
                 if is_one

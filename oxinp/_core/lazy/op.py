@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import ReduceOp
     from oxinp._runtime.memory import Buffer
 
-RENTED = 5
+RENTED = 12
 """Runs by arithmetic alone of what has been met before, until what runs it is prepared.
 
 These take a few microseconds more each, and preparation as long as so many of them; what is prepared is kept, and the

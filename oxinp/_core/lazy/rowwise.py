@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 _PROGRAMS = new_table()
 EARLY = 4 * MEETINGS
-"""Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado."""
+"""Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado; and at one
+of other sizes before it is, for to plan it takes as long as some dozens spare that are merged."""
 _STRUCTURES = new_table()  # of which there has been a program -> its sizes, and how often these came early
 
 is_patient = True
@@ -229,8 +230,8 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     first = _STRUCTURES.get(structure) or _STRUCTURES.recall(structure)
     if first is None:
         remember(_STRUCTURES, structure, first := [sizes, 0])
-        _PROGRAMS.marks[hash(sizes)] = MEETINGS
-    has_met = _PROGRAMS.has_met(sizes, graph, *_operations_of(results))
+        _PROGRAMS.marks[hash(sizes)] = EARLY
+    has_met = _PROGRAMS.has_met(sizes, graph, *_operations_of(results), times=EARLY)
     if not has_met and sizes == first[0] and first[1] < EARLY:  # until the operations have been met often, too
         first[1] += 1
         has_met = True

@@ -119,7 +119,7 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
     if graph.nodes:
         if graph.structure.is_flagged:
             return None
-        if graph.met >= MEETINGS or graph.programs is not None:
+        if target.ndim > 1 and (graph.met >= MEETINGS or graph.programs is not None):
             return None  # it comes again, and is recorded and written by a program of its own: that takes less
         graph.met += 1
     if graph.layout is layout:

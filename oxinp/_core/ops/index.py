@@ -190,11 +190,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             fetch_storage(storage)
         elif given_storage is None or given_storage.host is not None:
             pass
-        elif (
-            (given := given_storage.value) is not None
-            and not (given[0].nodes and given[0].programs)  # what has been written before is so by its program
-            and straight.assign(array, layout, value)
-        ):
+        elif straight.assign(array, layout, value):
             return
         elif _is_plain_copy(array, layout, value._layout):
             held = expression(value)
@@ -353,7 +349,6 @@ def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
     return (
         given.shape == layout.shape
         and given.dtype == layout.dtype
-        and layout.ndim > 0
         and layout.is_injective
         and not (array._view is None and layout.same(array._layout))
     )
