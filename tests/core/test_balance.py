@@ -415,7 +415,7 @@ def test_copies_of_what_larger_work_leaves_are_no_reason_to_have_more_on_the_hos
         learned.waited()
         learned.ran(1 << 10, ())
     for _ in range(20):
-        learned.computed_call(learned.ran(0, (middling,)), 1e5, extra=40.0)  # which costs the device more
+        learned.computed_call(learned.ran(0, (middling,)), 1e5, extra=40.0, times=1)  # which costs the device more
         learned.ran(1 << 10, (large,))
         learned.fetched(1 << 10)
         learned.uploaded(1 << 10, 1 << 10)

@@ -149,11 +149,24 @@ class Balance:
         moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
         self._shares = [microseconds / SWITCH for microseconds in moving]  # of `_switch`, by size
 
-    def computed_chain(self, size: int, structure: Structure, num_elements: int, *, is_first: bool) -> None:
-        """Note a kernel of elementwise operations, sampled or the first of its kind; for `size`, see `ran`."""
+    def computed_chain(
+        self, size: int, structure: Structure, num_elements: int, *, is_first: bool, times: int = SAMPLED
+    ) -> None:
+        """Note a kernel of elementwise operations; for the other parameters, see `ran` and `computed_call`.
+
+        Parameters
+        ----------
+        size : int
+        structure : Structure
+        num_elements : int
+            Of the result.
+        is_first : bool
+            It has not run before on operands of these sizes.
+        times : int
+        """
         calls = len(structure.nodes) or 1
         gain = calls * (CALL - RECORD) + host_nbytes(structure) * num_elements / HOST_RATE - LAUNCH
-        self._launched(size, gain, extra=AGAIN if is_first else 0.0)
+        self._launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
 
     def computed_call(
         self, size: int, cost: float, *, price: float = LAUNCH, extra: float = 0.0, times: int = SAMPLED
@@ -169,19 +182,16 @@ class Balance:
         price : float
             See `Op.price`.
         extra : float
-            Microseconds more that it took for not having run before; 0 if it has, and is sampled.
+            Microseconds more that it took for not having run before.
         times : int
-            1 where each is noted.
+            How many it stands for: 1 where each is noted, as what is planned anew is; what takes arithmetic, and what
+            has run before, is sampled.
         """
         self._launched(size, CALL + cost / HOST_RATE - price, extra=extra, times=times)
 
     def _launched(self, size: int, gain: float, *, extra: float, times: int = SAMPLED) -> None:
-        if extra:
-            self._more += (extra - self._more) / _REMEMBERED
-            self._weigh(size, gain - extra)
-        else:
-            self._more -= self._more * times / _REMEMBERED
-            self._weigh(size, times * gain)
+        self._more += (extra - self._more) * times / _REMEMBERED
+        self._weigh(size, times * (gain - extra))
 
     def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
         """Note how large the largest array is of what has been launched, for all of which the program may wait.

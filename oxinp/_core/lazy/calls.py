@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from oxinp._core.lazy.balance import HEAVY, NUM_SIZES, SAMPLED, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance
 from oxinp._core.lazy.building import attempt, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
@@ -127,9 +127,7 @@ class Call:
         self._settle(buffers)
         size = balance.ran(self.bound.layouts[0].nbytes, leaves)
         if size < NUM_SIZES:
-            times = 1 if self.bound.op.host_weight >= HEAVY else SAMPLED
-            if is_first or times == 1 or is_sampled():
-                self.bound.weigh(size, is_first=is_first, times=times)
+            self.bound.weigh(size, is_first=is_first)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")

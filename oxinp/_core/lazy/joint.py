@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._core.lazy import chains
-from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
@@ -50,7 +50,7 @@ def fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None
             except MemoryError:  # the call alone may have a way without
                 continue
             size = balance.ran(graph.layout.nbytes, call.leaves or ())
-            if size < NUM_SIZES and is_sampled():
+            if size < NUM_SIZES:
                 bound.weigh(size)
             if REPORTS:
                 note("device", f"{bound.op.name} {chains.describe(graph)}", f"{graph.layout.nbytes} B result")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import AGAIN, FIRST, LAUNCH, SAMPLED, balance, host_nbytes
+from oxinp._core.lazy.balance import AGAIN, FIRST, HEAVY, LAUNCH, SAMPLED, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
@@ -210,10 +210,20 @@ class BoundOp:
                 cost += host_nbytes(graph.structure) * graph.layout.size
         return cost
 
-    def weigh(self, size: int, *, is_first: bool = False, times: int = SAMPLED) -> None:
-        """Let placement learn that it has run; see `Balance.computed_call`."""
+    def weigh(self, size: int, *, is_first: bool = False) -> None:
+        """Let placement learn that it has run, if it weighs much, has been planned for that, or is sampled.
+
+        Parameters
+        ----------
+        size : int
+            See `Balance.ran`.
+        is_first : bool
+            It had not run before.
+        """
         extra = self.extra if is_first else 0.0
-        balance.computed_call(size, self.host_cost(), price=self.op.price, extra=extra, times=times)
+        times = 1 if extra == FIRST or self.op.host_weight >= HEAVY else SAMPLED
+        if times == 1 or is_sampled():
+            balance.computed_call(size, self.host_cost(), price=self.op.price, extra=extra, times=times)
 
     def alike(self) -> tuple[Any, tuple[int, ...]]:
         """Return what operations have in common that differ in sizes, and the size."""

@@ -10,16 +10,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import CALLS, Pending
-from oxinp._core.lazy.chains import entry_at, launch_of
+from oxinp._core.lazy.chains import entry_at, launch_of, note_run
 from oxinp._core.lazy.combining import common_shape, may_join
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import leaf, scalar
+from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import followers
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import is_device_scalar, types
@@ -30,15 +32,16 @@ from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._core.lazy.expr import Operation, Structure
+    from oxinp._core.lazy.expr import Graph, Operation, Structure
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.memory.storage import Storage
 
 MAX_NDIM = 2  # of parts whose launches take arithmetic
 _NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
 
-_Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int]
-"""A structure, the layouts of its leaves, the leaves (Buffers, Leaves and numbers), and their mask."""
+_Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int, "Graph | None"]
+"""A structure, the layouts of its leaves, the leaves (Buffers, Leaves and numbers), their mask, and the graph if the
+part has its shape."""
 
 
 def update(operation: Operation, array: Handle, operand: Any) -> bool:
@@ -58,10 +61,12 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     if layout.ndim > MAX_NDIM:
         return False
     number = _NUMBERS.get(type(operand))
-    chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0)
+    chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0, None)
     if chain is None:
         return False
-    added, seen, entries, mask = chain
+    added, seen, entries, mask, graph = chain
+    if layout.ndim > 1 and graph is not None and graph.met >= MEETINGS + RENTED:
+        return False  # it comes again, and is recorded and written by a program of its own: that takes less
     structures = leaf(layout).structure, added
     dtype = layout.dtype
     join = operation.alike.get((structures, None, dtype)) or operation.joins.get((structures, None, dtype))
@@ -73,7 +78,7 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         except OverflowError:  # NumPy's, or none where any integer is taken
             return False
     storage = array._held or array._storage
-    return attempt(_run, storage, layout, (join.structure, seen, entries, mask), None, True)
+    return attempt(_run, storage, layout, (join.structure, seen, entries, mask, None), None, True)
 
 
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
@@ -83,14 +88,14 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     chain = _chain(value, layout)
     if chain is None:
         return False
-    structure, seen, entries, mask = chain
+    structure, _, entries, _, _ = chain
     own = array._known or array._layout
     source = value._held if structure.nodes else None
     if source is None and type(entries[0]) is Pending and entries[0].call is not None:
         return False  # which may write its result there itself
     if structure.dtype is not layout.dtype or (layout.size == own.size and layout.same(own)):
         return False
-    return attempt(_run, array._held or array._storage, layout, (structure, seen, entries, mask), source, False)
+    return attempt(_run, array._held or array._storage, layout, chain, source, False)
 
 
 def fill(array: Handle, number: Any) -> bool:
@@ -103,7 +108,7 @@ def fill(array: Handle, number: Any) -> bool:
     if join is None or join.structure is None:
         return False
     ((_, convert),) = join.scalars
-    chain = join.structure, join.structure.kinds, (convert(number),), 0
+    chain = join.structure, join.structure.kinds, (convert(number),), 0, None
     return attempt(_run, array._held or array._storage, layout, chain, None, False)
 
 
@@ -119,8 +124,6 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
     if graph.nodes:
         if graph.structure.is_flagged:
             return None
-        if target.ndim > 1 and (graph.met >= MEETINGS or graph.programs is not None):
-            return None  # it comes again, and is recorded and written by a program of its own: that takes less
         graph.met += 1
     if graph.layout is layout:
         seen = graph.leaves
@@ -136,7 +139,7 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
         if (own or not may_join(graph, shape)) if graph.nodes else (own and common_shape(shape, own) != shape):
             return None
         seen = tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in seen])
-    return graph.structure, seen, leaves, mask
+    return graph.structure, seen, leaves, mask, graph if seen is graph.leaves and graph.nodes else None
 
 
 def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None, is_update: bool) -> bool:
@@ -155,7 +158,7 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
         return False
     _, (buffer,), own_mask = value
-    structure, seen, entries, mask = chain
+    structure, seen, entries, mask, graph = chain
     reads_it = mask & own_mask
     if (
         own_mask & SHARED
@@ -167,20 +170,33 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         or (reads_it and not is_direct(structure, seen, entries, buffer, layout))
     ):
         return False
-    launch = launch_of(structure, layout, (layout, *seen) if is_update else seen, is_looked_for=False)
-    if launch is None or (run := anywhere(launch[0])) is None:
-        return False
-    _, grid, constants = launch
+    again = graph if graph is not None and graph.met >= MEETINGS else None
+    program: Any = None if again is None or again.programs is None else again.programs.get(layout.form)
+    is_planned = program is not None and program.later is None
+    if is_planned:
+        if program.version != config.version:  # as of what has run by arithmetic as often as is worth it
+            return False
+    else:
+        launch = launch_of(structure, layout, (layout, *seen) if is_update else seen, is_looked_for=False)
+        if launch is None or (run := anywhere(launch[0])) is None:
+            return False
+        _, grid, constants = launch
     parameters = [getattr(entry, "ptr", entry) for entry in entries]  # what these wait for runs now
     if CALLS or schedule.PENDING:
         flush_readers(value, source, written=layout)
     if storage.value is not value:  # memory for these may have taken it
         return False
     start = buffer.ptr + layout.offset
-    if is_update:
+    if is_planned and program.arrays_only:
+        program.launch(start, *parameters)
+    elif is_planned:
+        program.run_into(start, entries)
+    elif is_update:
         run(grid, start, start, *parameters, *constants)
     else:
         run(grid, start, *parameters, *constants)
+        if again is not None:
+            note_run(again, layout.form, program)
     size = balance.ran(value[0].layout.nbytes, entries)
     if size < NUM_SIZES and not (followers and ref(storage) in followers) and is_sampled():
         balance.computed_chain(size, structure, layout.size, is_first=False)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._core.lazy import chains, schedule
-from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls, waiting
 from oxinp._core.lazy.chains import read
@@ -95,10 +95,11 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         else:  # it may have been computed for one of those readers, and evicted since
             graph, copied = schedule.evaluate(value)
             leaves = (copied,)
-    is_first = chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+    is_first, is_planned = chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
     size = balance.ran(layout.nbytes, (buffer, *leaves))
-    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_first or is_sampled()):
-        balance.computed_chain(size, graph.structure, layout.size, is_first=is_first)
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_planned or is_sampled()):
+        times = 1 if is_planned else SAMPLED
+        balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
     if layout.size == 1:
         singles.count(graph)
     if REPORTS:  # now, for what was missing has all of this done again
@@ -209,7 +210,7 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
 def _weigh(bound: BoundOp, layout: Layout, leaves: tuple[Any, ...], *, is_first: bool) -> None:
     """Let placement learn from an operation that has written to a view, and know that it may be waited for."""
     size = balance.ran(layout.nbytes, leaves)
-    if size < NUM_SIZES and (is_first or is_sampled()):
+    if size < NUM_SIZES:
         bound.weigh(size, is_first=is_first)
 
 
