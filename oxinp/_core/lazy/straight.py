@@ -25,7 +25,7 @@ from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import followers
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import is_device_scalar, types
-from oxinp._core.lazy.writing import flush_readers, is_direct, read_back
+from oxinp._core.lazy.writing import flush_readers, is_direct, read_back, write_result
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
@@ -88,14 +88,16 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     chain = _chain(value, layout)
     if chain is None:
         return False
-    structure, _, entries, _, _ = chain
+    structure, seen, (entry, *_), _, _ = chain
     own = array._known or array._layout
-    source = value._held if structure.nodes else None
-    if source is None and type(entries[0]) is Pending and entries[0].call is not None:
-        return False  # which may write its result there itself
     if structure.dtype is not layout.dtype or (layout.size == own.size and layout.same(own)):
         return False
-    return attempt(_run, array._held or array._storage, layout, chain, source, False)
+    storage = array._held or array._storage
+    if structure.nodes:
+        return attempt(_run, storage, layout, chain, value._held, False)
+    if type(entry) is Pending and entry.call is not None:
+        return value._known is seen[0] and attempt(_write_result, storage, layout, seen[0], entry, value._held)
+    return attempt(_run, storage, layout, chain, None, False)
 
 
 def fill(array: Handle, number: Any) -> bool:
@@ -140,6 +142,17 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
             return None
         seen = tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in seen])
     return graph.structure, seen, leaves, mask, graph if seen is graph.leaves and graph.nodes else None
+
+
+def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Pending, source: Storage) -> bool:
+    """Do what `writing.write_result` does, under the lock, where the storage is on the device alone."""
+    value = storage.value
+    if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
+        return False
+    (buffer,) = value[1]
+    if value[2] & SHARED or layout.nbytes < balance.limit or (type(buffer) is Pending and buffer.call is not None):
+        return False
+    return write_result(storage, layout, seen, entry, source)
 
 
 def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None, is_update: bool) -> bool:

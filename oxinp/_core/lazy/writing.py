@@ -82,7 +82,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     assert storage.value is not None
     _, (buffer,), own_mask = storage.value
     graph, leaves, mask = value
-    if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
+    if not graph.nodes and write_result(storage, layout, graph.layout, leaves[0], source):
         return
     direct = not mask & own_mask or is_direct(graph.structure, graph.leaves, leaves, buffer, layout)
     flush_readers(storage.value, source if direct else None, written=layout)
@@ -169,12 +169,22 @@ def _runs_first(
         raise
 
 
-def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
+def write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
     """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot.
 
-    `seen` is how the result is read: as it is, or as a view of it.
+    Parameters
+    ----------
+    storage, layout
+        As of `write`.
+    seen : Layout
+        How the result is read: as it is, or as a view of it.
+    entry : Pending or other leaf
+        The result.
+    source : Storage or None
     """
-    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
+    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+        return False
+    if here.are_several and not call.is_from_here():
         return False
     bound = call.bound
     assert storage.value is not None
@@ -182,11 +192,11 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
     if (
         not bound.op.gives_views
         or len(bound.layouts) != 1
-        or not seen.same(bound.layouts[0])
-        or not layout.is_injective
+        or (seen is not bound.layouts[0] and not seen.same(bound.layouts[0]))
+        or not (layout._injective or layout.is_injective)
         or not _is_apart(bound, call.leaves, buffer, layout)
         or (source is None and entry.is_held())
-        or entry.num_readers([])
+        or (len(CALLS) > 1 and entry.num_readers([]))
     ):
         return False
     flush_readers(storage.value, keep_call=call, written=layout)
@@ -195,7 +205,7 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
         return False
     ptr = buffer.ptr + layout.offset
     is_first = not bound.has_run
-    if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
+    if bound.executables is not None or bound.run_first(layout, leaves, ptr) is None:
         bound.executable(layout.form).run_into(ptr, leaves)
         bound.has_run = True
     _weigh(bound, layout, (buffer, *leaves), is_first=is_first)
@@ -234,10 +244,13 @@ def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
     """Let a storage whose value has been written into another one read it there, instead of computing it again."""
     assert storage.value is not None
     assert source.value is not None
-    written, leaves, mask = read(layout, storage.value)
     given = source.value[0]
-    comes_again = given.met >= MEETINGS or not given.nodes
-    graph = chains.copying(written.layout, given.dtype) if comes_again else chains.copy_of(written.layout, given.layout)
+    if given.met >= MEETINGS:
+        written, leaves, mask = read(layout, storage.value)
+        graph = chains.copying(written.layout, given.dtype)
+    else:
+        _, (buffer,), mask = storage.value
+        graph, leaves = chains.copy_of(layout, given.layout), (chains.entry_at(layout.offset, buffer),)
     source.value = (graph, leaves, mask)
     if not given.nodes:
         schedule.PENDING.append(ref(source))
@@ -337,7 +350,7 @@ def flush_readers(
                 num_spared += 1
     if num_gone > MAX_GONE:
         schedule.pending_storages()  # which shortens the list
-    if CALLS:
+    if CALLS and (keep_call is None or len(CALLS) > 1):
         run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
 
 
