@@ -58,6 +58,8 @@ _Generic = np.generic
 
 def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
+    if type(key) is types.ndarray and (key._known or key._layout).ndim:
+        return _gathered(array, key)
     storage = array._held or array._storage
     host = storage.host
     located = None
@@ -170,7 +172,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     storage = array._held or array._storage
     host = storage.host
     located = None
-    if host is None:
+    if host is None and type(key) is not types.ndarray:
         layout = array._known or array._layout
         located = part_of(layout, key) or located_part(layout, key)
     if located is None and not is_basic(key):
