@@ -190,7 +190,7 @@ def with_fallback(
     *,
     is_hosted: bool = True,
     most: Callable[[tuple[Any, ...]], float] | None = None,
-    of_two: Callable[[Any, Any], Any] | None = None,
+    ahead: Callable[..., Any] | None = None,
 ) -> Function:
     """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`.
 
@@ -203,9 +203,9 @@ def with_fallback(
         NumPy may compute on what is small and on the host without asking the function.
     most : callable, optional
         Of positional arguments, how many elements results have at most, where these may be larger than arguments.
-    of_two : callable, optional
-        What becomes of two arrays, of which one at least is on the device alone; None where it leaves that to the
-        function.
+    ahead : callable, optional
+        What is asked first, with all arguments, where the first one is an array that is on the device alone; None where
+        it leaves them to the function, as what may be another class's.
     """
     asks = dispatches(numpy_function)
     call_numpy = of_one(numpy_function)
@@ -230,7 +230,8 @@ def with_fallback(
         return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
 
     if not is_hosted:
-        return viewing_function(with_spelling(undecided, numpy_function), numpy_function)
+        made = undecided if ahead is None else _asked_first(ahead, undecided)
+        return viewing_function(with_spelling(made, numpy_function), numpy_function)
     last = -1  # position of the last argument that is certainly not written to, found at the first call
 
     def dispatched(*args: Any, **kwargs: Any) -> Any:
@@ -253,22 +254,18 @@ def with_fallback(
                 return result
         return undecided(*args, **kwargs)
 
-    made = dispatched if of_two is None else _of_two_first(of_two, dispatched)
+    made = dispatched if ahead is None else _asked_first(ahead, dispatched)
     return viewing_function(with_spelling(made, numpy_function), numpy_function)
 
 
-def _of_two_first(of_two: Callable[[Any, Any], Any], general: Function) -> Function:
-    """Return a function that asks `of_two` first, where that may be asked."""
+def _asked_first(ahead: Callable[..., Any], general: Function) -> Function:
+    """Return a function that asks another one first, where that may be asked."""
 
     def front(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 2 and not kwargs:
-            a, b = args
-            if type(a) is type(b) is types.ndarray:
-                storage, other = a._held, b._held
-                if storage is not None and other is not None and (storage.host is None or other.host is None):
-                    result = of_two(a, b)
-                    if result is not None:
-                        return result
+        if args and type(args[0]) is types.ndarray:
+            storage = args[0]._held
+            if storage is not None and storage.host is None and (result := ahead(*args, **kwargs)) is not None:
+                return result
         return general(*args, **kwargs)
 
     return front
