@@ -6,7 +6,7 @@ others has their steps on its own buffers, see `Plan.on`.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from oxinp._ptx.frozen import Frozen
@@ -43,6 +43,9 @@ class Joined(NamedTuple):
     second: Again
     scratch_nbytes: int
 
+
+joined: Any = partial(tuple.__new__, Joined)
+"""`Joined` of its fields, without a frame of Python's."""
 
 Resized = tuple["Kernel", Grid, tuple[int, ...], tuple[tuple["MatrixMaps", tuple[int, int]], ...], bool]
 """The launch of a product like one before, of other extents.

@@ -124,7 +124,11 @@ class Call:
             raise
         if self.leaves is None:  # it was run to free memory for these very Buffers
             return
-        self._settle(buffers)
+        if len(buffers) == 1 and (result := self.results[0]()) is not None:  # `_settle`, spelled out
+            self.leaves = self._entry = None
+            result._buffer, result.call = buffers[0], None
+        else:
+            self._settle(buffers)
         size = balance.ran(self.bound.layouts[0].nbytes, leaves)
         if size < NUM_SIZES:
             self.bound.weigh(size, is_first=is_first)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.nest import magic
-from oxinp._kernels.plan import ALIGNMENT, Joined
+from oxinp._kernels.plan import ALIGNMENT, joined
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.plan import Again
+    from oxinp._kernels.plan import Again, Joined
     from oxinp._ptx import Kernel
 
 MAX_ALIGNMENT = 255  # bytes up to which what an address is a multiple of makes a difference, of which none is larger
@@ -90,6 +90,9 @@ class _Alike(NamedTuple):
     whole: int
     nbytes: tuple[int, ...]
     votes: tuple[int, ...] | None
+
+
+_NO_VOTES = 0, 0, 0, 0
 
 
 def _total(counts: tuple[int, ...], num_rows: int, length: int) -> int:
@@ -224,9 +227,11 @@ class KnownPasses(Passes):
             return None
         if max(alike.down * length + alike.across * width, length * width) >= MAX_INDEX_32:
             return None
-        if alike.votes is None or _total(alike.votes, length, width) <= 0:
+        elements, rows, columns, others = alike.votes or _NO_VOTES  # `_total`, spelled out, as below
+        if length * (elements * width + rows) + columns * width + others <= 0:
             return None
-        is_measured = _total(alike.nbytes, length, width) >= MIN_TUNED_NBYTES
+        elements, rows, columns, others = alike.nbytes
+        is_measured = length * (elements * width + rows) + columns * width + others >= MIN_TUNED_NBYTES
         first = self._columns_launch(alike.walk, shape, alike.values, written, device, is_measured=is_measured)
         return self._joined(first, width, written, device)
 
@@ -268,7 +273,7 @@ class KnownPasses(Passes):
         if first is None or first[1] == 1:
             return None if first is None else first[0]
         again, num_chunks = first
-        joining = self.joining
+        joining = self._joining or self.joining
         if written == 1:
             found = joining._walks.get((True, width % MAX_VECTOR, False, ALIGNMENT))
         else:
@@ -279,7 +284,7 @@ class KnownPasses(Passes):
         (loops, _), *_ = found.chain.moves
         values = (*[(width, 1)[loop] for loop in loops],)
         second = joining._columns_launch(found, (num_chunks, width), values, written, device)
-        return None if second is None else Joined(again, second[0], num_chunks * width * self.op.acc.nbytes)
+        return None if second is None else joined((again, second[0], num_chunks * width * self.op.acc.nbytes))
 
     def rows_again(
         self,
