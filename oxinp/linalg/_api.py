@@ -11,10 +11,11 @@ from numpy.linalg import _linalg as numpys
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import product_of_sizes, rebound, replace
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
-from oxinp._core.ops.vector_product import inner
+from oxinp._core.ops.matmul import matmul
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp.linalg import _eig, _spectral
 
@@ -40,8 +41,7 @@ def _norm_of_vector(x: Any, *others: Any, **options: Any) -> Any:
     layout = x._known or x._layout
     if others or options or layout.ndim != 1 or layout.dtype.char not in "fd":
         return None
-    total = inner(x, x)
-    return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x) if total is None else total)
+    return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x) if balance.limit else matmul(x, x))
 
 
 @implements("linalg.norm", ahead=_norm_of_vector)

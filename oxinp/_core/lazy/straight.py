@@ -22,7 +22,7 @@ from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import leaf, scalar
 from oxinp._core.lazy.op import RENTED
-from oxinp._core.lazy.placement import followers
+from oxinp._core.lazy.placement import followers, singles
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.writing import flush_readers, is_direct, read_back, write_result
@@ -83,7 +83,7 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
 
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
-    if here.are_several or schedule.room < 0 or REPORTS or layout.size < 2 or layout.ndim > MAX_NDIM:
+    if here.are_several or schedule.room < 0 or REPORTS or not layout.size or layout.ndim > MAX_NDIM:
         return False
     chain = _chain(value, layout)
     if chain is None:
@@ -172,10 +172,13 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         return False
     _, (buffer,), own_mask = value
     structure, seen, entries, mask, graph = chain
+    again = graph if graph is not None and graph.met >= MEETINGS else None
+    program: Any = None if again is None or again.programs is None else again.programs.get(layout.form)
+    is_planned = program is not None and program.later is None  # it has run by arithmetic as often as is worth it
     reads_it = mask & own_mask
     if (
         own_mask & SHARED
-        or layout.size < 2  # elements by themselves are counted
+        or (layout.size < 2 and not is_planned)
         or layout.nbytes < balance.limit
         or not (layout._injective or layout.is_injective)
         or structure.has_parts
@@ -183,11 +186,8 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         or (reads_it and not is_direct(structure, seen, entries, buffer, layout))
     ):
         return False
-    again = graph if graph is not None and graph.met >= MEETINGS else None
-    program: Any = None if again is None or again.programs is None else again.programs.get(layout.form)
-    is_planned = program is not None and program.later is None
     if is_planned:
-        if program.version != config.version:  # as of what has run by arithmetic as often as is worth it
+        if program.version != config.version:
             return False
     else:
         launch = launch_of(structure, layout, (layout, *seen) if is_update else seen, is_looked_for=False)
@@ -213,6 +213,8 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     size = balance.ran(value[0].layout.nbytes, entries)
     if size < NUM_SIZES and not (followers and ref(storage) in followers) and is_sampled():
         balance.computed_chain(size, structure, layout.size, is_first=False)
+    if layout.size == 1 and graph is not None:
+        singles.count(graph)
     storage.value = (value[0], value[1], own_mask)  # `note_written`, spelled out
     storage.host = storage.stale = None
     if source is not None and reads_it:
