@@ -9,7 +9,6 @@ import pytest
 import oxinp as np
 from tests.comparator import assert_same
 
-
 pytestmark = pytest.mark.usefixtures("on_device")
 
 
