@@ -1,5 +1,7 @@
 """Masks that are used more than once: the device is waited for once to know how many elements are chosen."""
 
+# ruff: noqa: ICN001, ARG001 - oxinp is np, and programs take either
+
 import gc
 import weakref
 
