@@ -24,7 +24,7 @@ from oxinp._core.lazy.expr import leaf, scalar
 from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import followers, singles
 from oxinp._core.lazy.record import COPY
-from oxinp._core.lazy.results import is_device_scalar, types
+from oxinp._core.lazy.results import types
 from oxinp._core.lazy.writing import flush_readers, is_direct, read_back, write_result
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
@@ -116,7 +116,7 @@ def fill(array: Handle, number: Any) -> bool:
 
 def _chain(operand: Any, target: Layout) -> _Chain | None:
     """Return an operand as a chain broadcast to the shape of a part; None where it has to be recorded."""
-    if type(operand) is not types.ndarray and not is_device_scalar(operand):
+    if type(operand) is not types.ndarray and type(type(operand)) is not types.scalar_type:
         return None
     value = (operand._held or operand._storage).value
     if value is None or value[2] & SHARED:

@@ -87,7 +87,9 @@ def getitem(array: Handle, key: Any) -> Any:
                 return _part_at(array, layout, key)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
-        if is_element and (found := windows.element(storage, layout)) is not None:
+        value = storage.value
+        is_large = value is not None and value[0].layout.nbytes >= placement.MIN_WINDOWED_NBYTES
+        if is_element and is_large and (found := windows.element(storage, layout)) is not None:
             return found
         if not placement.wants_mirror(storage, layout.nbytes, is_element):
             if is_element:
@@ -178,7 +180,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if located is None and not is_basic(key):
         _set_by_key(array, key, value)
         return
-    is_handle = type(value) is types.ndarray or is_device_scalar(value)
+    is_handle = type(value) is types.ndarray or type(type(value)) is types.scalar_type
     given_storage = (value._held or value._storage) if is_handle else None
     if host is not None and given_storage is not None and _follows(array, storage, value, given_storage):
         host = None
@@ -383,8 +385,10 @@ def _single(value: Any, layout: Layout) -> Any:
 
 def _element(array: Handle, layout: Layout) -> Any:
     """Return one element as a scalar: a copy, made when it is read or when the array is about to change."""
-    value: Any = schedule.materialise(array._storage)
+    value: Any = schedule.materialise(array._held or array._storage)
     if value is None:  # another thread has brought it to the host meanwhile, and may hold it there
         return fetch(view_at(array, layout))[()]
     element, leaves, mask = read(layout, value)
-    return wrap_pending((copying(element.layout, layout.dtype), leaves, mask))
+    known = element.programs  # `copying`, spelled out
+    graph = None if known is None else known.get(("copy", layout.dtype))
+    return wrap_pending((graph or copying(element.layout, layout.dtype), leaves, mask))
