@@ -53,7 +53,10 @@ def test_import_leaves_cuda_alone(loaded):
     assert not loaded["libcuda"]
 
 
-HEAVY = ("scipy", "oxinp._ptx.builder", "oxinp._kernels.elementwise", "oxinp._runtime.cuda", "hashlib", "torch")
+HEAVY = (
+    *("scipy", "oxinp._ptx.builder", "oxinp._kernels.elementwise", "oxinp._runtime.cuda", "hashlib", "torch"),
+    "oxinp._core.native",
+)
 
 
 @pytest.mark.parametrize("heavy", HEAVY)
@@ -62,8 +65,10 @@ def test_import_leaves_out(loaded, heavy):
     assert not found
 
 
-# Of the standard library, imported by NumPy in some of its versions.
-@pytest.mark.parametrize("slow", ["pathlib", "urllib.parse", "string", "tempfile", "dataclasses"])
+# Of the standard library, and of NumPy itself, imported by it in some of its versions.
+@pytest.mark.parametrize(
+    "slow", ["pathlib", "urllib.parse", "string", "tempfile", "dataclasses", "sysconfig", "numpy.fft"]
+)
 def test_import_leaves_out_what_numpy_does(loaded, slow):
     numpys = json.loads(in_fresh_process(INSPECTED.replace("import oxinp", "import numpy")))
     assert slow not in set(loaded["modules"]) - set(numpys["modules"])
