@@ -135,9 +135,10 @@ def stubs(
     places = range(ctypes.addressof(records), ctypes.addressof(records) + ctypes.sizeof(records), _RECORD_NBYTES)
     ends = range(first + _STUB.size - 1, first + len(counted) * _STUB.size, _STUB.size)
     jumps = [_STUB.pack(b"\x49\xbb", place, 0xE9, to_counting - end) for place, end in zip(places, ends, strict=True)]
-    address = mapped(b"".join((*common, *jumps)))
-    if address is None:
+    found = mapped([b"".join((*common, *jumps))])
+    if found is None:
         return None
+    address = found[0]
     words: list[int] = []
     for each, out in counted:
         methods = map(id, each.methods or (None, None))

@@ -62,6 +62,8 @@ class _Native:
         """How many calls are to come until then; None where they are not counted."""
         self.is_due = True
         """Whether its code is still to be written."""
+        self.is_wanted = counted is None
+        """Whether it is called often enough for that to pay."""
 
     def read(self) -> Any:
         """Return what the place has."""
@@ -71,9 +73,9 @@ class _Native:
         """Let the place have something else."""
         raise NotImplementedError
 
-    def made_of(self, code: bytes) -> Any:
-        """Return what the place may have of code; None if the system forbids that."""
-        return mapped(code)
+    def made_of(self, address: int) -> Any:
+        """Return what the place is to have, by where the code lies."""
+        return address
 
     def follow(self, *, is_native: bool) -> None:
         """Put the code or the stub in the place of the function of before, or this in theirs.
@@ -145,9 +147,8 @@ class _Method(_Native):
     def put(self, value: Any) -> None:
         setattr(self._kind, self._name, value)
 
-    def made_of(self, code: bytes) -> Any:
-        address = mapped(code)
-        return None if address is None else _method(self._kind, self._name, address)
+    def made_of(self, address: int) -> Any:
+        return _method(self._kind, self._name, address)
 
 
 class _Definition(ctypes.Structure):
@@ -182,7 +183,9 @@ def _slots(kind: type) -> Iterator[_Native]:
         for name in names.OF_NUMBERS:
             yield _Slot(number, name)
     yield _Slot(ufunc, "call")
-    # What Python has there calls the first of the bases' functions that is another: a stub would be called by itself.
+    # Each array comes and goes. What Python has in `dealloc` goes on to the first base's function that is another: that
+    # would be the stub again.
+    yield _Slot(kind, "alloc", is_counted=False)
     yield _Slot(kind, "dealloc", is_counted=False)
     yield _Method(kind, "__array_ufunc__")
 
@@ -226,7 +229,7 @@ class Natives:
         self.kind = kind
         self._functions = functions
         self._all: dict[Hashable, _Native] = {}
-        self._is_wanted = False
+        self._is_used = False
         self._is_written = False
         """Whether all code is written at once."""
         self._num_calls = 0
@@ -248,7 +251,7 @@ class Natives:
             native.stub, native.left = stub, left
         for native in natives:
             self._all[native.key] = native
-            native.follow(is_native=self._is_wanted)
+            native.follow(is_native=self._is_used)
 
     def count_more(self) -> None:
         """Let calls be counted of functions, too, that have been registered since."""
@@ -264,8 +267,9 @@ class Natives:
         assert native.left is not None
         native.left.value = EACH  # to be counted again, if this comes to nothing for now
         self._num_calls += EACH
+        native.is_wanted = True
         if self._num_calls >= FIRST:
-            self._try_to_write(each for each in self if each is native or each.left is None)
+            self._try_to_write(each for each in self if each.is_wanted)
 
     def _try_to_write(self, natives: Iterable[_Native]) -> None:
         """Write code, unless another thread does so, or this one does."""
@@ -277,21 +281,25 @@ class Natives:
 
     def _write(self, natives: Iterable[_Native]) -> None:
         """Write what code is still to be written; where that fails, what has been before stays for good."""
-        for native in natives:
-            if not native.is_due:
-                continue
-            try:
-                code = native.write(importlib.import_module("oxinp._core.native.writers"), self.kind)
-                made = None if code is None else native.made_of(code)
-            except Exception:  # noqa: BLE001 - whatever it is, nothing is lost but time
-                made = None
-            native.is_due = False
+        due = [each for each in natives if each.is_due]
+        if not due:
+            return
+        codes = [self._code_of(each) for each in due]
+        addresses = mapped([code or b"" for code in codes]) or repeat(0)
+        for native, code, address in zip(due, codes, addresses, strict=False):
+            made = native.made_of(address) if code and address else None
             with _CHANGING:
-                native.code, present = made, native.stub or native.before
+                native.is_due, native.code, present = False, made, native.stub or native.before
                 native.stub = None
-                if self._is_wanted and native.read() == present:  # else somebody else has seen to that
+                if self._is_used and native.read() == present:  # else somebody else has seen to that
                     native.put(made or native.before)
         self._weigh()
+
+    def _code_of(self, native: _Native) -> bytes | None:
+        try:
+            return native.write(importlib.import_module("oxinp._core.native.writers"), self.kind)
+        except Exception:  # noqa: BLE001 - whatever it is, nothing is lost but time
+            return None
 
     def _weigh(self) -> None:
         """Let a view of a large array be weighed each time that it comes to Python, if only some do so.
@@ -299,16 +307,16 @@ class Natives:
         See `elements.subscript`.
         """
         subscript = self._all.get((self.kind, "subscript"))
-        is_code = self._is_wanted and subscript is not None and subscript.code is not None
+        is_code = self._is_used and subscript is not None and subscript.code is not None
         inlining.enter(is_weighed=repeat(object()).__next__ if is_code else is_sampled)
 
-    def follow(self, *, is_wanted: bool) -> None:
+    def follow(self, *, is_used: bool) -> None:
         """Let machine code be used, or not."""
         with _CHANGING:
-            self._is_wanted = is_wanted
+            self._is_used = is_used
             for native in self:
-                native.follow(is_native=is_wanted)
-            if is_wanted and not self._all and objects.ARE_KNOWN:
+                native.follow(is_native=is_used)
+            if is_used and not self._all and objects.ARE_KNOWN:
                 self._count([*_slots(self.kind), *_calls(self.kind, self._functions, ())])
             self._weigh()
 
@@ -347,14 +355,14 @@ def install(kind: type) -> bool:
         That of arrays.
     """
     natives = _known[kind]
-    natives.follow(is_wanted=True)
+    natives.follow(is_used=True)
     natives.write_all()
     return natives.is_followed()
 
 
 def uninstall(kind: type) -> None:
     """Give arrays and ufuncs their slots of before again."""
-    _known[kind].follow(is_wanted=False)
+    _known[kind].follow(is_used=False)
 
 
 def is_installed(kind: type) -> bool:
@@ -380,8 +388,8 @@ def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
     """
     natives = _known[kind] = Natives(kind, functions)
     atexit.register(natives.leave)
-    before_change.setdefault("machine_code", []).append(lambda is_wanted: natives.follow(is_wanted=is_wanted))
-    natives.follow(is_wanted=config.machine_code)
+    before_change.setdefault("machine_code", []).append(lambda is_used: natives.follow(is_used=is_used))
+    natives.follow(is_used=config.machine_code)
 
 
 __all__ = ["EACH", "FIRST", "Natives", "call_more", "follow_setting", "install", "is_installed", "uninstall"]

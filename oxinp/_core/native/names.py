@@ -26,7 +26,7 @@ ASKING = {
 }
 """Slots whose function of Python's asks whether it is in the slot itself, and the methods that it calls."""
 SLOTS = (
-    *("length", "subscript", "ass_subscript", "compare", "alloc"),
+    *("length", "subscript", "ass_subscript", "compare"),
     *ASKING,
     *(f"inplace_{name}" for name in BINARY),
     *UNARY,

@@ -356,7 +356,7 @@ def test_without_executable_pages_python_does_it(monkeypatch):
     with config.override(machine_code=False):
         monkeypatch.setattr(counting, "mapped", lambda _: None)
         natives = install.Natives(oxinp.ndarray, {})
-        natives.follow(is_wanted=True)
+        natives.follow(is_used=True)
         natives.write_all()
         assert not natives.is_followed()
         assert float((oxinp.ones(3) + 1).sum()) == 6.0
