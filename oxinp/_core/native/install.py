@@ -29,11 +29,11 @@ from oxinp._core.native.pages import mapped
 from oxinp._core.ufunc.object import ufunc
 from oxinp._runtime.forking import free_in_children
 
-# A call in Python takes 1 to 5 us more than in machine code. By then calls have cost about as much as it takes to save
-# the next ones that: 0.2 to 0.5 ms to write the code of one, and once 10 ms to import what writes it.
+# A call in Python takes 0.3 to 5 us more than in machine code. By these numbers, calls have cost about as much as it
+# takes to save the next ones that: 0.2 ms to write the code of one, as a rule, and once 5 ms to import what writes it.
 EACH = 64
 """Calls of one slot, method or function until its code is written."""
-FIRST = 4096
+FIRST = 2048
 """Calls of all of them together until any code is."""
 
 _Write = Callable[[Any, type], "bytes | None"]  # (the module `writers`, the class of arrays)

@@ -96,6 +96,7 @@ UFUNC_LOOPS = (4 * _WORD, 5 * _WORD)
 _OF_NUMPYS = {"PyArray_NewFromDescr": 94, "PyArray_Scalar": 60}
 
 
+@functools.cache
 def numpys_address(function: str) -> int:
     """Return where a function of NumPy's C API lies, by the table that extensions import; 0 if there is no such."""
     try:
@@ -112,6 +113,7 @@ def weak_references(kind: type) -> int:
     return ctypes.c_ssize_t.from_address(id(kind) + _WEAK_REFERENCES).value
 
 
+@functools.cache
 def address(function: str) -> int:
     """Return where a function of Python's C API lies."""
     found = ctypes.cast(getattr(ctypes.pythonapi, function), ctypes.c_void_p).value
