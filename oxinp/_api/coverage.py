@@ -15,6 +15,7 @@ refused    there, but raises, for a reason
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -237,6 +238,7 @@ def is_in(row: Any, version: str) -> bool:
     return _release(row.since or "0.0") <= release and (not row.until or release <= _release(row.until))
 
 
+@functools.cache
 def _release(version: str) -> tuple[int, int]:
     major, minor = version.split(".")[:2]
     return int(major), int(minor)
