@@ -429,3 +429,34 @@ print("done")
 """)
         == "done\n"
     )
+
+
+def test_stubs_keep_and_give_back_what_they_should():
+    run("""
+import tracemalloc
+install.FIRST = 2**62  # counts run out, and start again
+i = np.arange(16)
+watched = [a, b, i, M, None, np.ndarray, np.ndarray.__dict__["__getitem__"], natives]
+
+def use(times):
+    for _ in range(times):
+        a + b, 2.0 - a, a ** 2, 2.0 ** a, M @ M, -a, a > b, len(a), a[2], a[1:3], i & 3, 3 ^ i, np.sqrt(b), a.sum()
+        a[3] = 1.0
+        operator.iadd(a, b)
+        for wrong in (lambda: a[99], lambda: a + M[0, :3], lambda: a @ M[0, :3]):
+            try:
+                wrong()
+            except (IndexError, ValueError):
+                continue
+            raise AssertionError
+    gc.collect()
+    return [sys.getrefcount(each) for each in watched], tracemalloc.get_traced_memory()[0]
+
+tracemalloc.start()
+use(200)
+before, kept = use(10)
+after, still_kept = use(1000)
+assert all(abs(x - y) < 100 for x, y in zip(before, after)), (before, after)
+assert still_kept - kept < 50_000
+assert not written()
+""")
