@@ -66,6 +66,8 @@ mutates: dict[Any, tuple[Mutated, ...]] = {}
 names: dict[Any, str] = {}
 # Module of NumPy's or SciPy's -> the module of ours that registers what it has for its functions when it is imported.
 homes: dict[str, str] = {}
+# Called when a module has registered what it has.
+after_registering: list[Callable[[], object]] = []
 
 MAX_ARGUMENTS = 32  # of a call
 _METHODS_THAT_WRITE: dict[str, tuple[Mutated, ...]] = {"at": (0,)}
