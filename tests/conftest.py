@@ -48,6 +48,13 @@ def pytest_collection_finish():
     gc.set_threshold(100_000, 20, 20)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def machine_code():
+    """Have slots in machine code from the first call on, where any test imports oxinp."""
+    if "oxinp" in sys.modules:
+        importlib.import_module("tests.machine_code").write_all()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def forget_kernels():
     """Let go of what a module compiled: the kernels of thousands of tests would take gigabytes."""

@@ -2,7 +2,6 @@
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -11,12 +10,14 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # The promise is 50 ms above NumPy on the H200's host, judged by `asv_benchmarks` (imports.Import). Here, on machines
-# that are slower and busy with other tests, processor time may reach twice that, or NumPy's own where that is more;
-# with SciPy or the emulator it would be more.
+# that are slower, it may be twice that, or NumPy's own where that is more; with SciPy or the emulator it would be more.
 LIMIT_MS = 100.0
-RUNS = 5
+RUNS = 7
 
-TIMED = "import time; start = time.process_time(); import {}; print(1e3 * (time.process_time() - start))"
+# The time that the importing thread computes. The clock also runs while other programs have the processor, and the
+# whole process's time also counts threads that NumPy's BLAS starts, which spin while they wait for work: both grow with
+# what else a machine does. What is left of that, shared caches and clock rates, only ever adds: so the least counts.
+TIMED = "import time; start = time.thread_time(); import {}; print(1e3 * (time.thread_time() - start))"
 INSPECTED = """
 import json, os, sys
 import oxinp
@@ -38,21 +39,24 @@ def loaded():
 
 
 def test_import_time(tmp_path):
-    # With bytecode, as installed packages have it; interleaved, so that a busy moment hits both.
+    # With bytecode, as installed packages have it; interleaved, so that a busy spell hits both.
     cached = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
     in_fresh_process("import oxinp", **cached)
     pairs = [
         [float(in_fresh_process(TIMED.format(name), **cached)) for name in ("numpy", "oxinp")] for _ in range(RUNS)
     ]
-    above = statistics.median(ours - numpys for numpys, ours in pairs)
-    assert above < max(LIMIT_MS, statistics.median(numpys for numpys, _ in pairs)), pairs
+    numpys, ours = zip(*pairs, strict=True)
+    assert min(ours) - min(numpys) < max(LIMIT_MS, min(numpys)), pairs
 
 
 def test_import_leaves_cuda_alone(loaded):
     assert not loaded["libcuda"]
 
 
-HEAVY = ("scipy", "oxinp._ptx.builder", "oxinp._kernels.elementwise", "oxinp._runtime.cuda", "hashlib", "torch")
+HEAVY = (
+    *("scipy", "oxinp._ptx.builder", "oxinp._kernels.elementwise", "oxinp._runtime.cuda", "hashlib", "torch"),
+    "oxinp._core.native",
+)
 
 
 @pytest.mark.parametrize("heavy", HEAVY)
@@ -61,11 +65,26 @@ def test_import_leaves_out(loaded, heavy):
     assert not found
 
 
-# Of the standard library, imported by NumPy in some of its versions.
-@pytest.mark.parametrize("slow", ["pathlib", "urllib.parse", "string", "tempfile", "dataclasses"])
+# Of the standard library, and of NumPy itself, imported by it in some of its versions.
+@pytest.mark.parametrize(
+    "slow", ["pathlib", "urllib.parse", "string", "tempfile", "dataclasses", "sysconfig", "numpy.fft"]
+)
 def test_import_leaves_out_what_numpy_does(loaded, slow):
     numpys = json.loads(in_fresh_process(INSPECTED.replace("import oxinp", "import numpy")))
     assert slow not in set(loaded["modules"]) - set(numpys["modules"])
+
+
+TYPED = """
+import json
+import oxinp
+made = [kind for kind in tuple.__subclasses__() if kind.__module__.startswith("oxinp.") and hasattr(kind, "_fields")]
+print(json.dumps([kind.__name__ for kind in made if hasattr(kind, "__orig_bases__")]))
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes do not tell")
+def test_import_makes_no_named_tuple_the_slow_way():
+    assert json.loads(in_fresh_process(TYPED)) == []
 
 
 # The first kernel of a process waits for these as well.

@@ -15,7 +15,8 @@ refused    there, but raises, for a reason
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from oxinp._api.fronts import CALLS_BACK
 from oxinp._core.host.fallback import KEPT, Mutated
 from oxinp._core.ops.gufuncs import GUFUNCS
 from oxinp._core.ufunc.table import UFUNCS
+from oxinp._tuples import NamedTuple
 
 NATIVE = "native"
 COMPOSED = "composed"
@@ -237,6 +239,7 @@ def is_in(row: Any, version: str) -> bool:
     return _release(row.since or "0.0") <= release and (not row.until or release <= _release(row.until))
 
 
+@functools.cache
 def _release(version: str) -> tuple[int, int]:
     major, minor = version.split(".")[:2]
     return int(major), int(minor)

@@ -40,7 +40,7 @@ def implements(
     *names: str,
     is_hosted: bool = True,
     most: Callable[[tuple[Any, ...]], float] | None = None,
-    of_two: Callable[[Any, Any], Any] | None = None,
+    ahead: Callable[..., Any] | None = None,
 ) -> Callable[[Function], Function]:
     """Register a function for NumPy's or SciPy's; where it raises `Unsupported`, they compute.
 
@@ -52,8 +52,8 @@ def implements(
         Let NumPy compute on what is small and on the host, without asking the function; not for what makes views.
     most : callable, optional
         How many elements results have at most, see `dispatch.with_fallback`.
-    of_two : callable, optional
-        What is asked before of two arrays, see `dispatch.with_fallback`.
+    ahead : callable, optional
+        What is asked before of arrays that are on the device, see `dispatch.with_fallback`.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def implements(
         for name in names:
             theirs = find_theirs(name)
             if theirs is not None:
-                front = dispatch.with_fallback(function, theirs, name, is_hosted=is_hosted, most=most, of_two=of_two)
+                front = dispatch.with_fallback(function, theirs, name, is_hosted=is_hosted, most=most, ahead=ahead)
                 _enter(name, theirs, front, function)
         return function
 

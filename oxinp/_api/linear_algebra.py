@@ -38,7 +38,12 @@ def _checked(a: Any, b: Any) -> tuple[Any, Any]:
     return as_ours(a), as_ours(b)
 
 
-@implements("dot", of_two=vector_product.inner)
+def _vectors(a: Any, b: Any = None, *others: Any, **options: Any) -> Any:
+    """Return the product of two vectors that are on the device; None for anything else."""
+    return None if type(b) is not types.ndarray or others or options else vector_product.inner(a, b)
+
+
+@implements("dot", ahead=_vectors)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """See `numpy.dot`."""
     a, b = _checked(a, b)
@@ -123,7 +128,15 @@ def inner(a: Any, b: Any, /) -> Any:
 _numpys_outer = rebound(np.outer)
 
 
-@implements("outer", is_hosted=False)
+def _outer(a: Any, b: Any = None, *others: Any, **options: Any) -> Any:
+    """Return the outer product of two arrays that are on the device; None for anything else."""
+    if type(b) is not types.ndarray or others or options:
+        return None
+    column, row = [x if (x._known or x._layout).ndim == 1 else shape.ravel(x) for x in (a, b)]
+    return vectors_outer(column, row)
+
+
+@implements("outer", is_hosted=False, ahead=_outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """See `numpy.outer`, whose code does all but the most common."""
     if out is None and type(a) is type(b) is types.ndarray:

@@ -26,7 +26,6 @@ from oxinp._api.submodule_rows import ROWS, SUBMODULES
 from oxinp._core.array import dispatch
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.fallback import OUT, Mutated
-from oxinp._core.native.install import call_more
 
 watchers: list[Callable[[Any, Any], Any]] = []
 """Called with what a name of SciPy's is to be and what it is made from; the name is what they return."""
@@ -74,7 +73,8 @@ def adopt(name: str) -> None:
     module.__doc__ = source.__doc__
     listed = getattr(source, "__all__", None)
     module.__dict__["__all__"] = sorted(public_names(source)) if listed is None else list(listed)
-    call_more()
+    for each in dispatch.after_registering:
+        each()
 
 
 class _Finder:  # no `importlib.abc`, which would take milliseconds to import

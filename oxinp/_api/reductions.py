@@ -14,6 +14,7 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import BOOL, INT64
 from oxinp._core.ops.gather import need_kernel
 from oxinp._core.reduction import table
+from oxinp._core.reduction.reduce import again
 from oxinp._core.reduction.table import SCANNED, Arguments
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.reduce.operators import LAST
@@ -54,13 +55,21 @@ def _front(row: Any, arguments: Arguments, compute: Callable[..., Any]) -> Calla
     return function
 
 
+def _again(row: table.ReductionRow) -> Callable[..., Any]:
+    """Return what is asked first for an array that is on the device."""
+    return lambda a, *args, **kwargs: again(row, a, args, kwargs)
+
+
 _COMPUTED_BY = {
     **dict.fromkeys((table.NANARGMAX, table.NANARGMIN), _of_numbers),
     **dict.fromkeys((table.NANMAX, table.NANMIN), _of_arrays),
 }
 for _row in table.REDUCTIONS:
     _compute = _COMPUTED_BY.get(_row, reduced)
-    implements(_row.name, *_row.aliases)(_front(_row, _OTHER_ARGUMENTS.get(_row, _row.arguments), _compute))
+    _ahead = _again(_row) if _compute is reduced else None
+    implements(_row.name, *_row.aliases, ahead=_ahead)(
+        _front(_row, _OTHER_ARGUMENTS.get(_row, _row.arguments), _compute)
+    )
 for _scan in (table.CUMSUM, table.CUMPROD, table.NANCUMSUM, table.NANCUMPROD):
     implements(_scan.name)(_front(_scan, SCANNED, cumulated))
 

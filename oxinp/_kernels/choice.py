@@ -7,8 +7,10 @@ choice that is decided here can be tuned, and answers are stored by their fields
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_type_hints
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Protocol, get_type_hints
+
+from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -111,6 +113,10 @@ class Unroll(NamedTuple):
     unroll: int
 
 
+_unroll = cache(Unroll)
+_choice = partial(tuple.__new__, Choice)  # of its fields, without a frame of Python's
+
+
 @cache
 def _unrolls(most: int) -> tuple[Unroll, ...]:
     """Every power of two up to `most`."""
@@ -127,10 +133,9 @@ def unrolled(
     device: Device,
 ) -> Any:
     """Return a Spec with the `unroll`, a power of two up to `most`, that was measured to be best near this problem."""
-    answers = _unrolls(most)
-    default = Unroll(spec.unroll)
-    choice = Choice(
-        family, key, layout, shape, Unroll, answers.__contains__, lambda: default, lambda: [default, *answers]
+    answers, default = _unrolls(most), _unroll(spec.unroll)
+    choice = _choice(
+        (family, key, layout, shape, Unroll, answers.__contains__, lambda: default, lambda: [default, *answers])
     )
     answer = decide(choice, device)
     return spec if answer == default else spec.replace(unroll=answer.unroll)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,10 +6,11 @@ others has their steps on its own buffers, see `Plan.on`.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from oxinp._ptx.frozen import Frozen
+from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,6 +44,9 @@ class Joined(NamedTuple):
     second: Again
     scratch_nbytes: int
 
+
+joined: Any = partial(tuple.__new__, Joined)
+"""`Joined` of its fields, without a frame of Python's."""
 
 Resized = tuple["Kernel", Grid, tuple[int, ...], tuple[tuple["MatrixMaps", tuple[int, int]], ...], bool]
 """The launch of a product like one before, of other extents.

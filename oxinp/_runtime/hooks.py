@@ -5,7 +5,9 @@ The lists are read each time, in order. A callable takes no argument and its res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

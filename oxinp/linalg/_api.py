@@ -11,10 +11,11 @@ from numpy.linalg import _linalg as numpys
 from oxinp._api.crossovers import placed
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import product_of_sizes, rebound, replace
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.results import types
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.ops.matmul import matmul
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp.linalg import _eig, _spectral
 
@@ -35,13 +36,17 @@ for _name in ("diagonal", "matrix_transpose"):
 _numpys_norm = rebound(np.linalg.norm)
 
 
-@implements("linalg.norm")
+def _norm_of_vector(x: Any, *others: Any, **options: Any) -> Any:
+    """Return the norm of a vector that is on the device; None for anything else."""
+    layout = x._known or x._layout
+    if others or options or layout.ndim != 1 or layout.dtype.char not in "fd":
+        return None
+    return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x) if balance.limit else matmul(x, x))
+
+
+@implements("linalg.norm", ahead=_norm_of_vector)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
     """See `numpy.linalg.norm`, whose code does all but vectors that are on the device."""
-    if ord is None and axis is None and keepdims is False and type(x) is types.ndarray:
-        layout = x._known or x._layout
-        if layout.ndim == 1 and layout.dtype.char in "fd" and (x._held or x._storage).host is None:
-            return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x))
     return _numpys_norm(x, ord, axis, keepdims)
 
 

@@ -186,7 +186,7 @@ def test_what_results_cost_is_forgotten_with_what_they_gained():
     learned._settle(1)
     learned.waited()
     for _ in range(400):
-        learned.computed_call(160_000, 64.0 * 160_000, (), times=1)
+        learned.computed_call(learned.ran(160_000, ()), 64.0 * 160_000, times=1)
         learned.fetched(1000)
         assert learned.limit == 65536
 
@@ -196,7 +196,7 @@ def test_what_is_copied_in_turn_is_not_forgotten_with_what_larger_work_gains():
     learned._settle(1)
     learned.waited()
     for _ in range(400):
-        learned.computed_call(160_000, 64.0 * 160_000, (), times=1)
+        learned.computed_call(learned.ran(160_000, ()), 64.0 * 160_000, times=1)
         learned.fetched(1000)
         learned.uploaded(1000, 1000)
     assert learned.limit == 0
@@ -452,7 +452,7 @@ def test_copies_of_what_larger_work_leaves_are_no_reason_to_have_more_on_the_hos
         learned.waited()
         learned.ran(1 << 10, ())
     for _ in range(20):
-        learned.computed_call(middling.buffer.nbytes, 1e5, (middling,), extra=40.0)  # which costs the device more
+        learned.computed_call(learned.ran(0, (middling,)), 1e5, extra=40.0, times=1)  # which costs the device more
         learned.ran(1 << 10, (large,))
         learned.fetched(1 << 10)
         learned.uploaded(1 << 10, 1 << 10)
@@ -593,8 +593,8 @@ def test_a_way_to_the_host_that_did_not_pay_is_gone_later():
     learned = Balance()
 
     def step():
-        learned.computed_call(32_000, 32_000, (), times=1)
-        learned.computed_call(9_600_000, 400_000, (), times=1)
+        learned.computed_call(learned.ran(32_000, ()), 32_000, times=1)
+        learned.computed_call(learned.ran(9_600_000, ()), 400_000, times=1)
         if learned.limit:
             for _ in range(6):
                 learned.fetched(32_000)
@@ -618,8 +618,8 @@ def test_what_larger_work_gains_by_far_is_not_given_up_for_small_results(nbytes)
     learned = Balance()
     num_steps, num_there = 20_000, 0
     for _ in range(num_steps):
-        learned.computed_call(32_000, 32_000, (), times=1)
-        learned.computed_call(nbytes, 40 * nbytes, (), times=1)
+        learned.computed_call(learned.ran(32_000, ()), 32_000, times=1)
+        learned.computed_call(learned.ran(nbytes, ()), 40 * nbytes, times=1)
         if learned.limit:
             num_there += 1
             learned.fetched(32_000)

@@ -7,7 +7,6 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import row_programs, rowwise
-from oxinp._core.memory.recent import MEETINGS
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device", "at_once")
@@ -315,11 +314,11 @@ def test_new_sizes_have_a_program_when_they_have_been_met_often(monkeypatch, lau
         return (x - x.min(-1, keepdims=True)) / (x + 3).max(-1, keepdims=True)
 
     taken, results = [], []
-    for length in (50, *(60,) * (MEETINGS + 2), 70):
+    for length in (50, *(60,) * (rowwise.EARLY + 2), 70):
         x = np.asarray(drawn((20, length)))
         taken.append(launches(lambda x=x: results.append(body(np, x)) or results[-1]))
         assert_same(results[-1], body(numpy, drawn((20, length))))
-    assert taken == [1, *(3,) * MEETINGS, 1, 1, 3]
+    assert taken == [1, *(3,) * rowwise.EARLY, 1, 1, 3]
 
 
 def test_products_of_new_sizes_have_no_program_whatever_is_made_of_them(monkeypatch):

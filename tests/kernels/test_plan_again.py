@@ -153,6 +153,40 @@ def test_sums_along_an_axis(axis):
     assert num_joined > NUM_PROBLEMS // 30
 
 
+@pytest.mark.parametrize("axis", SHAPES)
+def test_sums_of_matrices_without_gaps(axis):
+    draw = random.Random(7)
+    types = [f64, f32]
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    find = known.rows_again if axis else known.columns_again
+    num_known = num_joined = 0
+    for _ in range(NUM_PROBLEMS):
+        shape = (
+            draw.choice([1, 2, 9, 40, 200, 700, 3000, 50_000]),
+            draw.choice([1, 31, 96, 101, 1008, 5000, *[200_000] * 4]),
+        )
+        steps = ((shape[1], 1),) * 2
+        alignments = tuple([draw.choice([t.nbytes, *[256] * 5]) for t in types])
+        written = draw.choice([*[1] * 6, 7, -1])
+        arrays = list(starmap(Operand, zip(types, steps, alignments, strict=True)))
+        problem = shape, (axis,), arrays, Operand(f64, (written,)), H200
+        again = find(shape, steps, alignments, written, H200)
+        wanted = known.plan(*problem)
+        assert wanted == reduce.Reduction(INPUTS, ADD, 2, SUM, f64).plan(*problem)
+        if again is None:
+            continue
+        num_known += 1
+        launches = [(step.kernel, step.grid, step.constants) for step in wanted.steps]
+        if isinstance(again, Joined):
+            num_joined += 1
+            assert [again.first, again.second] == launches
+            assert again.scratch_nbytes == wanted.scratch_nbytes
+        else:
+            assert [again] == launches
+    assert num_known > NUM_PROBLEMS // 4
+    assert num_joined > NUM_PROBLEMS // 30
+
+
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
 def test_sums_of_matrices(axes):
     draw = random.Random(str(axes))

@@ -66,6 +66,8 @@ mutates: dict[Any, tuple[Mutated, ...]] = {}
 names: dict[Any, str] = {}
 # Module of NumPy's or SciPy's -> the module of ours that registers what it has for its functions when it is imported.
 homes: dict[str, str] = {}
+# Called when a module has registered what it has.
+after_registering: list[Callable[[], object]] = []
 
 MAX_ARGUMENTS = 32  # of a call
 _METHODS_THAT_WRITE: dict[str, tuple[Mutated, ...]] = {"at": (0,)}
@@ -190,7 +192,7 @@ def with_fallback(
     *,
     is_hosted: bool = True,
     most: Callable[[tuple[Any, ...]], float] | None = None,
-    of_two: Callable[[Any, Any], Any] | None = None,
+    ahead: Callable[..., Any] | None = None,
 ) -> Function:
     """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`.
 
@@ -203,9 +205,9 @@ def with_fallback(
         NumPy may compute on what is small and on the host without asking the function.
     most : callable, optional
         Of positional arguments, how many elements results have at most, where these may be larger than arguments.
-    of_two : callable, optional
-        What becomes of two arrays, of which one at least is on the device alone; None where it leaves that to the
-        function.
+    ahead : callable, optional
+        What is asked first, with all arguments, where the first one is an array that is on the device alone; None where
+        it leaves them to the function, as what may be another class's.
     """
     asks = dispatches(numpy_function)
     call_numpy = of_one(numpy_function)
@@ -230,11 +232,9 @@ def with_fallback(
         return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
 
     if not is_hosted:
-        return viewing_function(with_spelling(undecided, numpy_function), numpy_function)
+        made = undecided if ahead is None else _asked_first(ahead, undecided)
+        return viewing_function(with_spelling(made, numpy_function), numpy_function)
     last = -1  # position of the last argument that is certainly not written to, found at the first call
-
-    def has_room(args: tuple[Any, ...]) -> bool:
-        return most is None or most(args) * 16 < config.offload_threshold
 
     def dispatched(*args: Any, **kwargs: Any) -> Any:
         nonlocal last
@@ -242,8 +242,11 @@ def with_fallback(
             return result
         if last == -1:
             last = 0 if numpy_function in mutates else positions(numpy_function).get("out", MAX_ARGUMENTS)
-        if len(args) <= last and "out" not in kwargs and not REPORTS and has_room(args):
-            is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
+        is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
+        if is_one and (held := args[0]._held) is not None and held.host is None:
+            return undecided(*args)
+        has_room = most is None or most(args) * 16 < config.offload_threshold
+        if len(args) <= last and "out" not in kwargs and not REPORTS and has_room:
             result = (
                 on_host(call_numpy, args[0])
                 if is_one
@@ -253,22 +256,18 @@ def with_fallback(
                 return result
         return undecided(*args, **kwargs)
 
-    made = dispatched if of_two is None else _of_two_first(of_two, dispatched)
+    made = dispatched if ahead is None else _asked_first(ahead, dispatched)
     return viewing_function(with_spelling(made, numpy_function), numpy_function)
 
 
-def _of_two_first(of_two: Callable[[Any, Any], Any], general: Function) -> Function:
-    """Return a function that asks `of_two` first, where that may be asked."""
+def _asked_first(ahead: Callable[..., Any], general: Function) -> Function:
+    """Return a function that asks another one first, where that may be asked."""
 
     def front(*args: Any, **kwargs: Any) -> Any:
-        if len(args) == 2 and not kwargs:
-            a, b = args
-            if type(a) is type(b) is types.ndarray:
-                storage, other = a._held, b._held
-                if storage is not None and other is not None and (storage.host is None or other.host is None):
-                    result = of_two(a, b)
-                    if result is not None:
-                        return result
+        if args and type(args[0]) is types.ndarray:
+            storage = args[0]._held
+            if storage is not None and storage.host is None and (result := ahead(*args, **kwargs)) is not None:
+                return result
         return general(*args, **kwargs)
 
     return front

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import importlib
 import operator
 import sys
 import warnings
@@ -13,7 +14,7 @@ import numpy as np
 from oxinp._core.array import buffer, elements, numpys_calls, slots
 from oxinp._core.array.array_type import OWN_NAME, ArrayType
 from oxinp._core.array.conversions import Conversions
-from oxinp._core.array.dispatch import functions
+from oxinp._core.array.dispatch import after_registering, functions
 from oxinp._core.array.flags import Flags
 from oxinp._core.array.methods import array_methods, describe
 from oxinp._core.array.scalar import SCALARS, DeviceScalar, ScalarType
@@ -32,7 +33,6 @@ from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import astype, copy, order_of, own
 from oxinp._core.memory.host_side import seen_at
 from oxinp._core.memory.layout import Layout
-from oxinp._core.native.install import follow_setting
 from oxinp._core.ops import creation
 from oxinp._core.ops.gufuncs import operator_methods as product_methods
 from oxinp._core.reduction.methods import reduction_methods
@@ -387,7 +387,9 @@ def _array_function(function: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
 def _begin() -> None:
     """Do what is to be done before the first array is made."""
     host_heap.follow_setting()
-    follow_setting(ndarray, functions)
+    native = importlib.import_module("oxinp._core.native.install")  # late: a program may make no array
+    native.follow_setting(ndarray, functions)
+    after_registering.append(native.call_more)
 
 
 inlining.enter_class(ndarray, before_first=_begin)

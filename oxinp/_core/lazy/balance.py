@@ -29,7 +29,6 @@ from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Structure
-    from oxinp._core.memory.layout import Layout
 
 RECORD = 3.0
 """Microseconds to record an elementwise operation, most of which are launched together with others."""
@@ -152,66 +151,72 @@ class Balance:
         moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
         self._shares = [microseconds / SWITCH for microseconds in moving]  # of `_switch`, by size
 
-    def computed_chain(self, structure: Structure, layout: Layout, leaves: tuple[Any, ...], *, is_first: bool) -> None:
-        """Note a kernel of elementwise operations, sampled or the first of its kind."""
+    def computed_chain(
+        self, size: int, structure: Structure, num_elements: int, *, is_first: bool, times: int = SAMPLED
+    ) -> None:
+        """Note a kernel of elementwise operations; for the other parameters, see `ran` and `computed_call`.
+
+        Parameters
+        ----------
+        size : int
+        structure : Structure
+        num_elements : int
+            Of the result.
+        is_first : bool
+            It has not run before on operands of these sizes.
+        times : int
+        """
         calls = len(structure.nodes) or 1
-        gain = calls * (CALL - RECORD) + host_nbytes(structure) * layout.size / HOST_RATE - LAUNCH
-        self._launched(layout.nbytes, leaves, gain, extra=AGAIN if is_first else 0.0)
+        gain = calls * (CALL - RECORD) + host_nbytes(structure) * num_elements / HOST_RATE - LAUNCH
+        self._launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
 
     def computed_call(
-        self,
-        nbytes: int,
-        cost: float,
-        leaves: tuple[Any, ...],
-        *,
-        price: float = LAUNCH,
-        extra: float = 0.0,
-        times: int = SAMPLED,
+        self, size: int, cost: float, *, price: float = LAUNCH, extra: float = 0.0, times: int = SAMPLED
     ) -> None:
         """Note another operation.
 
         Parameters
         ----------
-        nbytes : int
-            Of the result.
+        size : int
+            See `ran`.
         cost : float
             See `BoundOp.host_cost`.
-        leaves : tuple
         price : float
             See `Op.price`.
         extra : float
-            Microseconds more that it took for not having run before; 0 if it has, and is sampled.
+            Microseconds more that it took for not having run before.
         times : int
-            1 where each is noted.
+            How many it stands for: 1 where each is noted, as what is planned anew is; what takes arithmetic, and what
+            has run before, is sampled.
         """
-        self._launched(nbytes, leaves, CALL + cost / HOST_RATE - price, extra=extra, times=times)
+        self._launched(size, CALL + cost / HOST_RATE - price, extra=extra, times=times)
 
-    def _launched(
-        self, nbytes: int, leaves: tuple[Any, ...], gain: float, *, extra: float, times: int = SAMPLED
-    ) -> None:
-        size = self.ran(nbytes, leaves)
-        if extra:
-            self._more += (extra - self._more) / _REMEMBERED
-            self._weigh(size, gain - extra)
-        else:
-            self._more -= self._more * times / _REMEMBERED
-            self._weigh(size, times * gain)
+    def _launched(self, size: int, gain: float, *, extra: float, times: int = SAMPLED) -> None:
+        self._more += (extra - self._more) * times / _REMEMBERED
+        self._weigh(size, times * (gain - extra))
 
     def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
         """Note how large the largest array is of what has been launched, for all of which the program may wait.
 
         What has been uploaded for it belongs to it as well.
+
+        Returns
+        -------
+        int
+            Its size, by which it is weighed; `NUM_SIZES` of what is not.
         """
-        size = NUM_SIZES
         if nbytes < self.reach:
             for entry in leaves:  # of a view it is the array that counts, which is placed as a whole; numbers have none
-                held = getattr(entry, "buffer", None)
-                if held is not None and held.nbytes > nbytes:
-                    nbytes = held.nbytes
-                if _SELECTED and held is not None:
+                held_nbytes = getattr(entry, "nbytes", None)
+                if held_nbytes is None:
+                    held_nbytes = entry.buffer.nbytes if hasattr(entry, "buffer") else 0
+                nbytes = max(nbytes, held_nbytes)
+                if _SELECTED and (held := getattr(entry, "buffer", None)) is not None:
                     nbytes = max(nbytes, _SELECTED.get(ref(held), 0))
-            size = self._size(nbytes)
-        if size == NUM_SIZES:
+        if nbytes < self.reach:
+            size = (int(nbytes) // self._unit).bit_length()  # `_size`, spelled out
+        else:
+            size = NUM_SIZES
             self._beyond += 1
         if self._has_waited or size > self._last:
             self._last = size

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from oxinp._core.lazy.balance import HEAVY, SAMPLED, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance
 from oxinp._core.lazy.building import attempt, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
@@ -32,7 +32,7 @@ CALLS: dict[ref[Call], None] = {}
 MAX_CALLS = 64
 """Calls that wait: beyond, all are run, for they keep their operands."""
 
-_OF_BUFFERS = frozenset({"nbytes", "_block", "backend"})
+_OF_BUFFERS = frozenset({"_block", "backend"})
 
 
 _new = object.__new__
@@ -124,13 +124,14 @@ class Call:
             raise
         if self.leaves is None:  # it was run to free memory for these very Buffers
             return
-        self._settle(buffers)
-        nbytes = self.bound.layouts[0].nbytes
-        times = 1 if self.bound.op.host_weight >= HEAVY else SAMPLED
-        if nbytes < balance.reach and (is_first or times == 1 or is_sampled()):
-            self.bound.weigh(nbytes, leaves, is_first=is_first, times=times)
+        if len(buffers) == 1 and (result := self.results[0]()) is not None:  # `_settle`, spelled out
+            self.leaves = self._entry = None
+            result._buffer, result.call = buffers[0], None
         else:
-            balance.ran(nbytes, leaves)
+            self._settle(buffers)
+        size = balance.ran(self.bound.layouts[0].nbytes, leaves)
+        if size < NUM_SIZES:
+            self.bound.weigh(size, is_first=is_first)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
@@ -213,16 +214,27 @@ class Pending:
                 self._settle(call)
         return self._buffer.ptr  # type: ignore[no-any-return]
 
+    @property
+    def nbytes(self) -> int:
+        """As a Buffer's, likewise."""
+        if self._buffer is None:
+            self._run()
+        return self._buffer.nbytes  # type: ignore[no-any-return]
+
     def __getattr__(self, name: str) -> Any:
         """What else a Buffer has."""
         if name not in _OF_BUFFERS:
             raise AttributeError(name)
+        self._run()
+        return getattr(self._buffer, name)
+
+    def _run(self) -> None:
+        """Have the call run that gives this, unless it has."""
         call = self.call
         if call is not None:
             call.run()
             if self.call is not None:
                 self._settle(call)
-        return getattr(self._buffer, name)
 
     def _settle(self, call: Call) -> None:
         """Find out from a call that has run where this is, if the call did not know of it any more."""

@@ -275,29 +275,43 @@ def prepare(graph: Graph, target: Layout) -> None:
         find(graph, target=target)
 
 
-def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) -> bool:
-    """Run a graph, its result going to a layout at an address; whether it is the first time there."""
+def run_into(graph: Graph, leaves: tuple[Any, ...], target: Layout, ptr: int) -> tuple[bool, bool]:
+    """Run a graph, its result going to a layout at an address.
+
+    Returns
+    -------
+    is_first, is_planned : bool
+        It is the first time there, and takes more than arithmetic.
+    """
     programs = graph.programs
     if programs is None:
         programs = graph.programs = {}
         if run_first(graph, leaves, target, ptr):
-            return True
+            return True, False
     form = target.form
     program = programs.get(form)
     is_first = program is None
     if (program is None or program.later is not None) and run_first(graph, leaves, form, ptr, program):
-        if program is not None:
-            programs[form] = program.later
-        elif len(programs) < MAX_PROGRAMS:
-            programs[form] = ONCE
-        return is_first
+        note_run(graph, form, program)
+        return is_first, False
     if program is None or program.version != config.version:
         program = find(graph, target=target)
     if program.arrays_only:  # `program.run_into`, spelled out
         program.launch(ptr, *[entry.ptr for entry in leaves])
     else:
         program.run_into(ptr, leaves)
-    return is_first
+    return is_first, is_first
+
+
+def note_run(graph: Graph, form: Layout, program: ByArithmetic | None) -> None:
+    """Note that a graph has run into a form by arithmetic, where it has had this in place of a program until now."""
+    programs = graph.programs
+    if programs is None:
+        programs = graph.programs = {}
+    if program is not None:
+        programs[form] = program.later
+    elif len(programs) < MAX_PROGRAMS:
+        programs[form] = ONCE
 
 
 def line_of(entries: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:

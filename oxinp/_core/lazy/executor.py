@@ -295,10 +295,10 @@ def run_again(
 def run_joined(joined: Joined, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None) -> Any:
     """Run two launches like ones before; parameters and what is returned are as of `run_again`."""
     (kernel, grid, constants), (joining, joining_grid, last), scratch_nbytes = joined
-    launch, launch_joining = anywhere(kernel), anywhere(joining)
-    if launch is None or launch_joining is None:
+    version, launch, backend = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
+    joining_version, launch_joining, _ = _ANYWHERE.get(keyed(joining) if here.are_several else joining, _NOWHERE)
+    if launch is None or launch_joining is None or not version == joining_version == config.version:
         return None
-    backend = device()
     scratch = backend.allocate(scratch_nbytes)  # held while the launches are queued
     buffer = backend.allocate(nbytes) if ptr is None else None
     out = ptr if buffer is None else buffer.ptr

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from oxinp._runtime import hooks
 from oxinp._terminal import columns, table
+from oxinp._tuples import NamedTuple
 
 _LIBRARIES = {"oxinp", "numpy", "scipy"}  # whose lines are not the user's
 

@@ -15,6 +15,7 @@ is nothing but the host by the user's setting, all arrays that are no such matri
 
 from __future__ import annotations
 
+import functools
 import linecache
 import re
 from collections.abc import Callable, Mapping
@@ -374,18 +375,17 @@ def takes(x: np.ndarray[Any, Any], reach: int, itemsizes: Callable[..., int], *k
     return balance.takes(nbytes, weight, RECORDED, times) or _runtime.current() is None
 
 
-def _patterns(macros: dict[str, str]) -> list[tuple[re.Pattern[str], list[str]]]:
+@functools.cache  # late: texts have been expanded before, as a rule, see `CodeCache`
+def _patterns(may_warn: bool) -> list[tuple[re.Pattern[str], list[str]]]:
     """Return what finds each macro's lines, and its lines with places for the groups; group 0 is the indentation."""
     return [
         (re.compile(f"( *){pattern}"), re.sub(r"\\(\d)", r"{\1}", body.strip("\n")).split("\n"))
-        for pattern, body in macros.items()
+        for pattern, body in ((WARNING_CALLS if may_warn else CALLS) | MACROS).items()
     ]
 
 
-_PATTERNS = [_patterns(calls | MACROS) for calls in (CALLS, WARNING_CALLS)]
-_IS_MACRO = re.compile(
-    r"(stored|seen|wrapped|array_of|few_elements|few|mark|weighed|part|basic|constant|called|heard)\(|write '"
-).search  # most lines are none
+# Whether a line may be a macro; most are none.
+_MACRO = r"(stored|seen|wrapped|array_of|few_elements|few|mark|weighed|part|basic|constant|called|heard)\(|write '"
 
 
 def expanded(text: str, *, may_warn: bool) -> str:
@@ -397,11 +397,11 @@ def expanded(text: str, *, may_warn: bool) -> str:
     may_warn : bool
         Whether what is called warns of elements.
     """
-    lines = text.split("\n")
-    for pattern, body in _PATTERNS[may_warn]:
+    lines, is_macro = text.split("\n"), re.compile(_MACRO).search
+    for pattern, body in _patterns(may_warn):
         spelled: list[str] = []
         for line in lines:
-            match = pattern.fullmatch(line) if _IS_MACRO(line) else None
+            match = pattern.fullmatch(line) if is_macro(line) else None
             spelled += [match[1] + each.format(*match.groups()) for each in body] if match else [line]
         lines = spelled
     return "\n".join(lines)

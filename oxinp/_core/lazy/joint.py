@@ -9,18 +9,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._core.lazy import chains
-from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
-from oxinp._core.lazy.expr import find_value, leaf
+from oxinp._core.lazy.expr import find_value, leaf, new_table, remember
 from oxinp._core.memory.storage import Storage, next_mask
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
+    from oxinp._core.lazy.op import BoundOp
     from oxinp._core.memory.storage import Value
     from oxinp._runtime.timeline import Timeline
+
+
+_FIRST = new_table()
+"""Operations, structures of chains, and the leaf that is the result -> the sizes that these were first met in."""
+MIN_NBYTES = 1 << 27
+"""Bytes of a chain from which on to read and write as many more takes longer than to plan it."""
 
 
 def fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None:
@@ -41,6 +48,7 @@ def fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None
             and (bound.op.may_fuse is None or bound.op.may_fuse(bound, call.leaves))
             and not entry.is_held()
             and not entry.num_readers(others)
+            and _is_worth_plan(bound, graph, place)
         ):
             program = bound.fused_with(graph, place)
             if program is None:
@@ -49,15 +57,27 @@ def fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None
                 buffer = program.run((*call.leaves, *leaves[:place], *leaves[place + 1 :]))
             except MemoryError:  # the call alone may have a way without
                 continue
-            if graph.layout.nbytes < balance.reach and is_sampled():
-                bound.weigh(graph.layout.nbytes, call.leaves or ())
-            else:
-                balance.ran(graph.layout.nbytes, call.leaves or ())
+            size = balance.ran(graph.layout.nbytes, call.leaves or ())
+            if size < NUM_SIZES:
+                bound.weigh(size)
             if REPORTS:
                 note("device", f"{bound.op.name} {chains.describe(graph)}", f"{graph.layout.nbytes} B result")
             storage.value = done = leaf(graph.layout), (buffer,), next_mask()
             return done
     return None
+
+
+def _is_worth_plan(bound: BoundOp, graph: Graph, place: int) -> bool:
+    """Whether to plan a call and a chain together: not for ever new sizes that take arithmetic one after the other."""
+    if bound.op.plan_again is None or graph.layout.nbytes >= MIN_NBYTES:
+        return True
+    kind = bound.op, graph.structure, place
+    sizes = kind, graph.shape, bound.alike()[1]
+    first = _FIRST.get(kind) or _FIRST.recall(kind)
+    if first is None:
+        remember(_FIRST, kind, sizes)
+        return True
+    return sizes == first or _FIRST.has_met(sizes, graph, bound)
 
 
 def elsewhere(storage: Storage) -> Timeline | None:

@@ -7,10 +7,10 @@ methods of arrays and SciPy's names are thin fronts over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import AGAIN, FIRST, LAUNCH, SAMPLED, balance, host_nbytes
+from oxinp._core.lazy.balance import AGAIN, FIRST, HEAVY, LAUNCH, SAMPLED, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
@@ -19,13 +19,14 @@ from oxinp._core.lazy.sized import run_sized_once
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
 from oxinp._runtime import here
+from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Again, Joined, Plan
     from oxinp._kernels.problem import ReduceOp
     from oxinp._runtime.memory import Buffer
 
-RENTED = 5
+RENTED = 12
 """Runs by arithmetic alone of what has been met before, until what runs it is prepared.
 
 These take a few microseconds more each, and preparation as long as so many of them; what is prepared is kept, and the
@@ -210,10 +211,20 @@ class BoundOp:
                 cost += host_nbytes(graph.structure) * graph.layout.size
         return cost
 
-    def weigh(self, nbytes: int, leaves: tuple[Any, ...], *, is_first: bool = False, times: int = SAMPLED) -> None:
-        """Let placement learn that it has run; see `Balance.computed_call`."""
+    def weigh(self, size: int, *, is_first: bool = False) -> None:
+        """Let placement learn that it has run, if it weighs much, has been planned for that, or is sampled.
+
+        Parameters
+        ----------
+        size : int
+            See `Balance.ran`.
+        is_first : bool
+            It had not run before.
+        """
         extra = self.extra if is_first else 0.0
-        balance.computed_call(nbytes, self.host_cost(), leaves, price=self.op.price, extra=extra, times=times)
+        times = 1 if extra == FIRST or self.op.host_weight >= HEAVY else SAMPLED
+        if times == 1 or is_sampled():
+            balance.computed_call(size, self.host_cost(), price=self.op.price, extra=extra, times=times)
 
     def alike(self) -> tuple[Any, tuple[int, ...]]:
         """Return what operations have in common that differ in sizes, and the size."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import balance, host_nbytes, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import Pending, waiting
 from oxinp._core.lazy.chains import ELEMENTWISE_CALL
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 _PROGRAMS = new_table()
 EARLY = 4 * MEETINGS
-"""Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado."""
+"""Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado; and at one
+of other sizes before it is, for to plan it takes as long as some dozens spare that are merged."""
 _STRUCTURES = new_table()  # of which there has been a program -> its sizes, and how often these came early
 
 is_patient = True
@@ -94,11 +95,10 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
 def _weigh(graph: Graph, met: _Met, entries: tuple[Any, ...]) -> None:
     """Let placement learn from a program that has run."""
     layout = graph.layout
-    if layout.nbytes >= balance.reach or not is_sampled():
-        balance.ran(layout.nbytes, entries)
-        return
-    cost = host_nbytes(graph.structure) * layout.size + sum([bound.host_cost() for bound, _ in met.calls.values()])
-    balance.computed_call(layout.nbytes, cost, entries)
+    size = balance.ran(layout.nbytes, entries)
+    if size < NUM_SIZES and is_sampled():
+        cost = host_nbytes(graph.structure) * layout.size + sum([bound.host_cost() for bound, _ in met.calls.values()])
+        balance.computed_call(size, cost)
 
 
 def _is_reduction(entry: Any) -> bool:
@@ -230,8 +230,8 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     first = _STRUCTURES.get(structure) or _STRUCTURES.recall(structure)
     if first is None:
         remember(_STRUCTURES, structure, first := [sizes, 0])
-        _PROGRAMS.marks[hash(sizes)] = MEETINGS
-    has_met = _PROGRAMS.has_met(sizes, graph, *_operations_of(results))
+        _PROGRAMS.marks[hash(sizes)] = EARLY
+    has_met = _PROGRAMS.has_met(sizes, graph, *_operations_of(results), times=EARLY)
     if not has_met and sizes == first[0] and first[1] < EARLY:  # until the operations have been met often, too
         first[1] += 1
         has_met = True

@@ -18,7 +18,7 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy import calls, chains, joint, rowwise
-from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import attempt, claim, is_locked
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
 from oxinp._core.lazy.explain import REPORTS, note
@@ -187,9 +187,10 @@ def _compute(storage: Storage) -> Value:
         program = graph.program
         is_rented = program is None or program.later is not None
         buffer = chains.run_first(graph, leaves, program=program) if is_rented else None
+        is_first, is_planned = program is None, False
         if buffer is None:
             if program is None or program.version != config.version:
-                program = chains.find(graph)
+                program, is_planned = chains.find(graph), is_first
             if program.arrays_only:  # `Executable.run`, spelled out
                 buffer = program.allocate(program.nbytes)
                 program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
@@ -201,11 +202,10 @@ def _compute(storage: Storage) -> Value:
         PENDING.append(ref(storage))
         raise
     layout = graph.layout
-    is_first = program is None
-    if layout.nbytes < balance.reach and (is_first or is_sampled()):
-        balance.computed_chain(graph.structure, layout, leaves, is_first=is_first)
-    else:  # so that what is fetched is known to come from this
-        balance.ran(layout.nbytes, leaves)
+    size = balance.ran(layout.nbytes, leaves)  # so that what is fetched is known to come from this
+    if size < NUM_SIZES and (is_planned or is_sampled()):
+        times = 1 if is_planned else SAMPLED
+        balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
 

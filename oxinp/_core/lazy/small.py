@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from oxinp._core.lazy.inlining import compiled
+from oxinp._tuples import NamedTuple
 
 _VIEW_TEXT = """
 def make(general):

@@ -10,35 +10,38 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import CALLS, Pending
-from oxinp._core.lazy.chains import entry_at, launch_of
+from oxinp._core.lazy.chains import entry_at, launch_of, note_run
 from oxinp._core.lazy.combining import common_shape, may_join
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import leaf, scalar
-from oxinp._core.lazy.placement import followers
+from oxinp._core.lazy.op import RENTED
+from oxinp._core.lazy.placement import followers, singles
 from oxinp._core.lazy.record import COPY
-from oxinp._core.lazy.results import is_device_scalar, types
-from oxinp._core.lazy.writing import flush_readers, is_direct, note_written, read_back
+from oxinp._core.lazy.results import types
+from oxinp._core.lazy.writing import flush_readers, is_direct, read_back, write_result
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._core.lazy.expr import Operation, Structure
+    from oxinp._core.lazy.expr import Graph, Operation, Structure
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.memory.storage import Storage
 
 MAX_NDIM = 2  # of parts whose launches take arithmetic
 _NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
 
-_Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int]
-"""A structure, the layouts of its leaves, the leaves (Buffers, Leaves and numbers), and their mask."""
+_Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int, "Graph | None"]
+"""A structure, the layouts of its leaves, the leaves (Buffers, Leaves and numbers), their mask, and the graph if the
+part has its shape."""
 
 
 def update(operation: Operation, array: Handle, operand: Any) -> bool:
@@ -58,10 +61,12 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     if layout.ndim > MAX_NDIM:
         return False
     number = _NUMBERS.get(type(operand))
-    chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0)
+    chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0, None)
     if chain is None:
         return False
-    added, seen, entries, mask = chain
+    added, seen, entries, mask, graph = chain
+    if layout.ndim > 1 and graph is not None and graph.met >= MEETINGS + RENTED:
+        return False  # it comes again, and is recorded and written by a program of its own: that takes less
     structures = leaf(layout).structure, added
     dtype = layout.dtype
     join = operation.alike.get((structures, None, dtype)) or operation.joins.get((structures, None, dtype))
@@ -73,23 +78,26 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         except OverflowError:  # NumPy's, or none where any integer is taken
             return False
     storage = array._held or array._storage
-    return attempt(_run, storage, layout, (join.structure, seen, entries, mask), None, True)
+    return attempt(_run, storage, layout, (join.structure, seen, entries, mask, None), None, True)
 
 
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
-    if here.are_several or schedule.room < 0 or REPORTS or layout.size < 2 or layout.ndim > MAX_NDIM:
+    if here.are_several or schedule.room < 0 or REPORTS or not layout.size or layout.ndim > MAX_NDIM:
         return False
     chain = _chain(value, layout)
     if chain is None:
         return False
-    structure, seen, entries, mask = chain
-    source = value._held if structure.nodes else None
-    if source is None and type(entries[0]) is Pending and entries[0].call is not None:
-        return False  # which may write its result there itself
-    if structure.dtype is not layout.dtype or layout.same(array._layout):
+    structure, seen, (entry, *_), _, _ = chain
+    own = array._known or array._layout
+    if structure.dtype is not layout.dtype or (layout.size == own.size and layout.same(own)):
         return False
-    return attempt(_run, array._held or array._storage, layout, (structure, seen, entries, mask), source, False)
+    storage = array._held or array._storage
+    if structure.nodes:
+        return attempt(_run, storage, layout, chain, value._held, False)
+    if type(entry) is Pending and entry.call is not None:
+        return value._known is seen[0] and attempt(_write_result, storage, layout, seen[0], entry, value._held)
+    return attempt(_run, storage, layout, chain, None, False)
 
 
 def fill(array: Handle, number: Any) -> bool:
@@ -102,13 +110,13 @@ def fill(array: Handle, number: Any) -> bool:
     if join is None or join.structure is None:
         return False
     ((_, convert),) = join.scalars
-    chain = join.structure, join.structure.kinds, (convert(number),), 0
+    chain = join.structure, join.structure.kinds, (convert(number),), 0, None
     return attempt(_run, array._held or array._storage, layout, chain, None, False)
 
 
 def _chain(operand: Any, target: Layout) -> _Chain | None:
     """Return an operand as a chain broadcast to the shape of a part; None where it has to be recorded."""
-    if type(operand) is not types.ndarray and not is_device_scalar(operand):
+    if type(operand) is not types.ndarray and type(type(operand)) is not types.scalar_type:
         return None
     value = (operand._held or operand._storage).value
     if value is None or value[2] & SHARED:
@@ -118,22 +126,33 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
     if graph.nodes:
         if graph.structure.is_flagged:
             return None
-        if graph.met >= MEETINGS or graph.programs is not None:
-            return None  # it comes again, and is recorded and written by a program of its own: that takes less
         graph.met += 1
     if graph.layout is layout:
         seen = graph.leaves
     elif graph.nodes:
         return None
     else:
-        seen, leaves = (layout,), (entry_at(layout.offset, leaves[0]),)
+        seen = (layout,)
+        if layout.offset:
+            leaves = (entry_at(layout.offset, leaves[0]),)
     shape = target.shape
     if layout.shape != shape:
         own = layout.shape
         if (own or not may_join(graph, shape)) if graph.nodes else (own and common_shape(shape, own) != shape):
             return None
         seen = tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in seen])
-    return graph.structure, seen, leaves, mask
+    return graph.structure, seen, leaves, mask, graph if seen is graph.leaves and graph.nodes else None
+
+
+def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Pending, source: Storage) -> bool:
+    """Do what `writing.write_result` does, under the lock, where the storage is on the device alone."""
+    value = storage.value
+    if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
+        return False
+    (buffer,) = value[1]
+    if value[2] & SHARED or layout.nbytes < balance.limit or (type(buffer) is Pending and buffer.call is not None):
+        return False
+    return write_result(storage, layout, seen, entry, source)
 
 
 def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None, is_update: bool) -> bool:
@@ -152,38 +171,52 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
         return False
     _, (buffer,), own_mask = value
-    structure, seen, entries, mask = chain
+    structure, seen, entries, mask, graph = chain
+    again = graph if graph is not None and graph.met >= MEETINGS else None
+    program: Any = None if again is None or again.programs is None else again.programs.get(layout.form)
+    is_planned = program is not None and program.later is None  # it has run by arithmetic as often as is worth it
     reads_it = mask & own_mask
     if (
         own_mask & SHARED
-        or layout.size < 2  # elements by themselves are counted
+        or (layout.size < 2 and not is_planned)
         or layout.nbytes < balance.limit
-        or not layout.is_injective
+        or not (layout._injective or layout.is_injective)
         or structure.has_parts
         or (type(buffer) is Pending and buffer.call is not None)
         or (reads_it and not is_direct(structure, seen, entries, buffer, layout))
     ):
         return False
-    launch = launch_of(structure, layout, (layout, *seen) if is_update else seen, is_looked_for=False)
-    if launch is None or (run := anywhere(launch[0])) is None:
-        return False
-    _, grid, constants = launch
+    if is_planned:
+        if program.version != config.version:
+            return False
+    else:
+        launch = launch_of(structure, layout, (layout, *seen) if is_update else seen, is_looked_for=False)
+        if launch is None or (run := anywhere(launch[0])) is None:
+            return False
+        _, grid, constants = launch
     parameters = [getattr(entry, "ptr", entry) for entry in entries]  # what these wait for runs now
     if CALLS or schedule.PENDING:
         flush_readers(value, source, written=layout)
     if storage.value is not value:  # memory for these may have taken it
         return False
     start = buffer.ptr + layout.offset
-    if is_update:
+    if is_planned and program.arrays_only:
+        program.launch(start, *parameters)
+    elif is_planned:
+        program.run_into(start, entries)
+    elif is_update:
         run(grid, start, start, *parameters, *constants)
     else:
         run(grid, start, *parameters, *constants)
-    is_weighed = layout.nbytes < balance.reach and not (followers and ref(storage) in followers)
-    if is_weighed and is_sampled():
-        balance.computed_chain(structure, layout, (buffer, *entries), is_first=False)
-    else:
-        balance.ran(layout.nbytes, (buffer, *entries))
-    note_written(storage)
+        if again is not None:
+            note_run(again, layout.form, program)
+    size = balance.ran(value[0].layout.nbytes, entries)
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and is_sampled():
+        balance.computed_chain(size, structure, layout.size, is_first=False)
+    if layout.size == 1 and graph is not None:
+        singles.count(graph)
+    storage.value = (value[0], value[1], own_mask)  # `note_written`, spelled out
+    storage.host = storage.stale = None
     if source is not None and reads_it:
         read_back(source, storage, layout, entries)
     return True

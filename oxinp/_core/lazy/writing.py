@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._core.lazy import chains, schedule
-from oxinp._core.lazy.balance import balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls, waiting
 from oxinp._core.lazy.chains import read
@@ -82,7 +82,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
     assert storage.value is not None
     _, (buffer,), own_mask = storage.value
     graph, leaves, mask = value
-    if not graph.nodes and _write_result(storage, layout, graph.layout, leaves[0], source):
+    if not graph.nodes and write_result(storage, layout, graph.layout, leaves[0], source):
         return
     direct = not mask & own_mask or is_direct(graph.structure, graph.leaves, leaves, buffer, layout)
     flush_readers(storage.value, source if direct else None, written=layout)
@@ -95,12 +95,11 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         else:  # it may have been computed for one of those readers, and evicted since
             graph, copied = schedule.evaluate(value)
             leaves = (copied,)
-    is_first = chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
-    is_weighed = layout.nbytes < balance.reach and not (followers and ref(storage) in followers)
-    if is_weighed and (is_first or is_sampled()):
-        balance.computed_chain(graph.structure, layout, (buffer, *leaves), is_first=is_first)
-    else:
-        balance.ran(layout.nbytes, (buffer, *leaves))
+    is_first, is_planned = chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
+    size = balance.ran(layout.nbytes, (buffer, *leaves))
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_planned or is_sampled()):
+        times = 1 if is_planned else SAMPLED
+        balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
     if layout.size == 1:
         singles.count(graph)
     if REPORTS:  # now, for what was missing has all of this done again
@@ -170,12 +169,22 @@ def _runs_first(
         raise
 
 
-def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
+def write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, source: Storage | None) -> bool:
     """Let a call that nobody but `source` has use for write its result where it is wanted; False where it cannot.
 
-    `seen` is how the result is read: as it is, or as a view of it.
+    Parameters
+    ----------
+    storage, layout
+        As of `write`.
+    seen : Layout
+        How the result is read: as it is, or as a view of it.
+    entry : Pending or other leaf
+        The result.
+    source : Storage or None
     """
-    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None or not call.is_from_here():
+    if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
+        return False
+    if here.are_several and not call.is_from_here():
         return False
     bound = call.bound
     assert storage.value is not None
@@ -183,11 +192,11 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
     if (
         not bound.op.gives_views
         or len(bound.layouts) != 1
-        or not seen.same(bound.layouts[0])
-        or not layout.is_injective
+        or (seen is not bound.layouts[0] and not seen.same(bound.layouts[0]))
+        or not (layout._injective or layout.is_injective)
         or not _is_apart(bound, call.leaves, buffer, layout)
         or (source is None and entry.is_held())
-        or entry.num_readers([])
+        or (len(CALLS) > 1 and entry.num_readers([]))
     ):
         return False
     flush_readers(storage.value, keep_call=call, written=layout)
@@ -196,7 +205,7 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
         return False
     ptr = buffer.ptr + layout.offset
     is_first = not bound.has_run
-    if bound.executables is not None or bound.run_first(layout.form, leaves, ptr) is None:
+    if bound.executables is not None or bound.run_first(layout, leaves, ptr) is None:
         bound.executable(layout.form).run_into(ptr, leaves)
         bound.has_run = True
     _weigh(bound, layout, (buffer, *leaves), is_first=is_first)
@@ -210,10 +219,9 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, so
 
 def _weigh(bound: BoundOp, layout: Layout, leaves: tuple[Any, ...], *, is_first: bool) -> None:
     """Let placement learn from an operation that has written to a view, and know that it may be waited for."""
-    if layout.nbytes < balance.reach and (is_first or is_sampled()):
-        bound.weigh(layout.nbytes, leaves, is_first=is_first)
-    else:
-        balance.ran(layout.nbytes, leaves)
+    size = balance.ran(layout.nbytes, leaves)
+    if size < NUM_SIZES:
+        bound.weigh(size, is_first=is_first)
 
 
 def note_written(storage: Storage) -> None:
@@ -236,10 +244,13 @@ def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
     """Let a storage whose value has been written into another one read it there, instead of computing it again."""
     assert storage.value is not None
     assert source.value is not None
-    written, leaves, mask = read(layout, storage.value)
     given = source.value[0]
-    comes_again = given.met >= MEETINGS or not given.nodes
-    graph = chains.copying(written.layout, given.dtype) if comes_again else chains.copy_of(written.layout, given.layout)
+    if given.met >= MEETINGS:
+        written, leaves, mask = read(layout, storage.value)
+        graph = chains.copying(written.layout, given.dtype)
+    else:
+        _, (buffer,), mask = storage.value
+        graph, leaves = chains.copy_of(layout, given.layout), (chains.entry_at(layout.offset, buffer),)
     source.value = (graph, leaves, mask)
     if not given.nodes:
         schedule.PENDING.append(ref(source))
@@ -262,7 +273,7 @@ def is_direct(
     `seen` is how the leaves of the structure are read, a Layout each.
     """
     start = buffer.ptr + layout.offset
-    is_own = layout.is_injective and not structure.wants_pointer
+    is_own = (layout._injective or layout.is_injective) and not structure.wants_pointer
     for entry, where in zip(leaves, seen, strict=True):
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
             distance = entry.ptr - start
@@ -273,8 +284,6 @@ def is_direct(
                     (step,), itemsize = layout.strides, layout.dtype.itemsize
                     if itemsize <= distance % abs(step or 1) <= abs(step) - itemsize:
                         continue
-            if is_mirrored(entry.ptr, where, start, layout):
-                return False
             if not (
                 _miss(entry.ptr, where, start, layout) or (is_own and _meet_in_themselves(distance, where, layout))
             ):
@@ -341,7 +350,7 @@ def flush_readers(
                 num_spared += 1
     if num_gone > MAX_GONE:
         schedule.pending_storages()  # which shortens the list
-    if CALLS:
+    if CALLS and (keep_call is None or len(CALLS) > 1):
         run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
 
 
@@ -359,7 +368,9 @@ def _miss(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 
     They lie apart, or between each other, as columns of a matrix do.
     """
-    if are_apart(ptr, where, start, layout):
+    first, last = where._extent or where.extent  # `are_apart`, spelled out
+    low, high = layout._extent or layout.extent
+    if ptr + last <= start + low or start + high <= ptr + first:
         return True
     pitch = math.gcd(*where.strides, *layout.strides)
     return pitch > 0 and layout.dtype.itemsize <= (ptr - start) % pitch <= pitch - where.dtype.itemsize

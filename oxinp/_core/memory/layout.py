@@ -461,7 +461,8 @@ def line_layout(dtype: np.dtype[Any], size: int, step: int, offset: int) -> Layo
         layout._dense = layout if step == itemsize and size else None
     layout.met = 0
     layout.graph = layout.parts = layout.read = None
-    layout._extent = layout._form = layout._ghost = layout._injective = None
+    layout._extent = layout._form = layout._ghost = None
+    layout._injective = step >= itemsize or -step >= itemsize or size < 2
     return layout
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from oxinp._core.memory.layout import Layout, line_layout, make_layout
+from oxinp._core.memory.layout import MAX_NESTED_PARTS, Layout, line_layout, make_layout
 
 _ROWS, _ROW, _BLOCK, _BOX = object(), object(), object(), object()
 """What numbers follow where `Layout.parts` keep what they select: of rows, of a row of a matrix, of rows and columns,
@@ -42,7 +42,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         else:
             strides = step * stride, *layout.strides[1:]
             part = make_layout(layout.dtype, (length, *shape[1:]), strides, offset)
-        part._injective = layout.is_injective or None  # parts of what overlaps may not
+        part._injective = layout._injective or layout.is_injective or None  # parts of what overlaps may not
         located = part, False
     elif type(key) is tuple:
         return (_part_of_matrix(layout, key) if len(key) == 2 == len(shape) else None) or _part_of_axes(layout, key)
@@ -57,7 +57,10 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         located = part, len(shape) == 1
     else:
         return None
-    layout.keep_part(place, located)
+    if known is None or not len(known) % MAX_NESTED_PARTS:  # else there is room
+        layout.keep_part(place, located)
+    else:
+        known[place] = located
     return located
 
 
@@ -95,7 +98,7 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
             located = line_layout(layout.dtype, rows, down * stride, offset), False
         else:
             part = make_layout(layout.dtype, (rows, columns), (down * stride, along * step), offset)
-            part._injective = layout.is_injective or None  # parts of what overlaps may not
+            part._injective = layout._injective or layout.is_injective or None
             located = part, False
     elif type(first) is int and -m <= first < m:
         start = first if first >= 0 else first + m
@@ -109,7 +112,10 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
             located = line_layout(layout.dtype, columns, along * step, offset), False
     else:
         return None
-    layout.keep_part(place, located)
+    if known is None or not len(known) % MAX_NESTED_PARTS:  # else there is room
+        layout.keep_part(place, located)
+    else:
+        known[place] = located
     return located
 
 

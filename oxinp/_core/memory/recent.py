@@ -42,7 +42,7 @@ class Recent(dict[Any, Any]):
             self.age()
         self[key] = value
 
-    def has_met(self, key: Hashable, *objects: Any) -> bool:
+    def has_met(self, key: Hashable, *objects: Any, times: int = MEETINGS) -> bool:
         """Whether this was asked of a key some times before: what loops over ever new sizes make is not worth an entry.
 
         It is remembered by its hash, for an entry is of objects that the garbage collector has to look at. So it has to
@@ -56,6 +56,8 @@ class Recent(dict[Any, Any]):
         *objects : Layout, Graph or BoundOp
             What the entry would be found by; they count in `met` how often this was asked of them. What is entered
             comes as often as the entry is found: who enters it sets its `met`.
+        times : int
+            How often, where an entry takes longer to make than others do.
         """
         are_lasting = True
         for each in objects:
@@ -64,7 +66,7 @@ class Recent(dict[Any, Any]):
                 are_lasting = False
         mark = hash(key)
         count = self.marks.get(mark, 0)
-        if count >= MEETINGS:
+        if count >= times:
             return are_lasting
         if not count and len(self.marks) >= self.room:
             self.marks.clear()

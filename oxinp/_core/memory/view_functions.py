@@ -8,11 +8,12 @@ whose errors are then the ones that users see.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from oxinp._core.memory.layout import Layout, contiguous_strides, make_layout
+from oxinp._tuples import NamedTuple
 
 Move = tuple[tuple[int, ...], tuple[int, ...], int]
 """Shape, strides and offset."""

@@ -5,15 +5,35 @@ One method is one instruction; memory is ``[base + displacement]``. Labels are n
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Mapping
 
 _NUMBERS = {name: i for i, name in enumerate(("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"))}
 _NUMBERS |= {f"r{i}": i for i in range(8, 16)}
 _CONDITIONS = {"e": 4, "ne": 5, "b": 2, "ae": 3, "a": 7, "be": 6, "s": 8, "ns": 9, "l": 12, "ge": 13, "le": 14, "g": 15}
+_JUMPS = {"": b"\xe9" + bytes(4), **{name: bytes((0x0F, 0x80 | i)) + bytes(4) for name, i in _CONDITIONS.items()}}
+
+_NUMBER = struct.Struct("<i")
+_ADDRESS = struct.Struct("<Q")
 
 END = "end"
 """The label of what comes after the code."""
+
+
+# Code has thousands of instructions, and few ways to begin one.
+@functools.cache
+def _of_memory(opcode: bytes, reg: int, base: str, is_wide: bool) -> bytes:
+    number = _NUMBERS[base]
+    rex = 0x40 | (is_wide << 3) | ((reg >> 3) << 2) | (number >> 3)
+    more = b"\x24" if number & 7 == 4 else b""  # `rsp` and `r12` take a second byte
+    return bytes((rex, *opcode, 0x80 | ((reg & 7) << 3) | (number & 7))) + more
+
+
+@functools.cache
+def _of_registers(opcode: int, reg: int, other: str) -> bytes:
+    number = _NUMBERS[other]
+    return bytes((0x48 | ((reg >> 3) << 2) | (number >> 3), opcode, 0xC0 | ((reg & 7) << 3) | (number & 7)))
 
 
 class Assembler:
@@ -25,16 +45,10 @@ class Assembler:
         self._uses: list[tuple[int, str]] = []
 
     def _with_memory(self, opcode: bytes, reg: int, base: str, displacement: int, *, is_wide: bool = True) -> None:
-        number = _NUMBERS[base]
-        rex = 0x40 | (is_wide << 3) | ((reg >> 3) << 2) | (number >> 3)
-        self._code += bytes((rex, *opcode, 0x80 | ((reg & 7) << 3) | (number & 7)))
-        if number & 7 == 4:  # `rsp` and `r12` take a second byte
-            self._code.append(0x24)
-        self._code += struct.pack("<i", displacement)
+        self._code += _of_memory(opcode, reg, base, is_wide) + _NUMBER.pack(displacement)
 
     def _with_registers(self, opcode: int, reg: int, other: str) -> None:
-        number = _NUMBERS[other]
-        self._code += bytes((0x48 | ((reg >> 3) << 2) | (number >> 3), opcode, 0xC0 | ((reg & 7) << 3) | (number & 7)))
+        self._code += _of_registers(opcode, reg, other)
 
     def load(self, target: str, base: str, displacement: int = 0) -> None:
         """``target = [base + displacement]``, of 64 bits."""
@@ -55,17 +69,17 @@ class Assembler:
     def compare_number_with(self, base: str, displacement: int, number: int) -> None:
         """Compare ``[base + displacement]`` with a number of 32 bits."""
         self._with_memory(b"\x81", 7, base, displacement)
-        self._code += struct.pack("<i", number)
+        self._code += _NUMBER.pack(number)
 
     def test_with(self, base: str, displacement: int, bits: int) -> None:
         """Compare some bits of ``[base + displacement]``, of 32, with 0."""
         self._with_memory(b"\xf7", 0, base, displacement, is_wide=False)
-        self._code += struct.pack("<i", bits)
+        self._code += _NUMBER.pack(bits)
 
     def clear_with(self, base: str, displacement: int, bits: int) -> None:
         """Set some bits of ``[base + displacement]``, of 32, to 0."""
         self._with_memory(b"\x81", 4, base, displacement, is_wide=False)
-        self._code += struct.pack("<i", ~bits)
+        self._code += _NUMBER.pack(~bits)
 
     def store_int(self, base: str, displacement: int, source: str) -> None:
         """``[base + displacement] = source``, of 32 bits."""
@@ -167,22 +181,22 @@ class Assembler:
     def add(self, target: str, number: int) -> None:
         """``target += number``."""
         self._with_registers(0x81, 0, target)
-        self._code += struct.pack("<i", number)
+        self._code += _NUMBER.pack(number)
 
     def add_int(self, target: str, number: int) -> None:
         """``target += number``, of 32 bits; the others are 0."""
         reg = _NUMBERS[target]
-        self._code += bytes((0x40 | (reg >> 3), 0x81, 0xC0 | (reg & 7))) + struct.pack("<i", number)
+        self._code += bytes((0x40 | (reg >> 3), 0x81, 0xC0 | (reg & 7))) + _NUMBER.pack(number)
 
     def and_number(self, target: str, number: int) -> None:
         """``target &= number``."""
         self._with_registers(0x81, 4, target)
-        self._code += struct.pack("<i", number)
+        self._code += _NUMBER.pack(number)
 
     def compare_number(self, register: str, number: int) -> None:
         """Compare a register with a number of 32 bits."""
         self._with_registers(0x81, 7, register)
-        self._code += struct.pack("<i", number)
+        self._code += _NUMBER.pack(number)
 
     def test_number(self, register: str, bits: int) -> None:
         """Compare some of the lowest 32 bits of a register with 0."""
@@ -192,7 +206,7 @@ class Assembler:
     def set(self, target: str, number: int) -> None:
         """``target = number``, of 64 bits: an address or a count."""
         reg = _NUMBERS[target]
-        self._code += bytes((0x48 | (reg >> 3), 0xB8 | (reg & 7))) + struct.pack("<Q", number)
+        self._code += bytes((0x48 | (reg >> 3), 0xB8 | (reg & 7))) + _ADDRESS.pack(number)
 
     def push(self, register: str) -> None:
         reg = _NUMBERS[register]
@@ -232,19 +246,15 @@ class Assembler:
 
     def jump(self, name: str, condition: str = "") -> None:
         """Go to a label, if a condition holds of what was compared last."""
-        self._code += bytes((0x0F, 0x80 | _CONDITIONS[condition])) if condition else b"\xe9"
-        self._uses.append((len(self._code), name))
-        self._code += bytes(4)
+        self._code += _JUMPS[condition]
+        self._uses.append((len(self._code) - 4, name))
 
     def assembled(self) -> bytes:
         """Return the code, which runs wherever it lies."""
         self._labels[END] = len(self._code)
         for place, name in self._uses:
-            self._code[place : place + 4] = struct.pack("<i", self._labels[name] - place - 4)
+            _NUMBER.pack_into(self._code, place, self._labels[name] - place - 4)
         return bytes(self._code)
-
-
-_WORD = struct.Struct("<Q")
 
 
 def stand_ins(count: int) -> range:
@@ -255,7 +265,7 @@ def stand_ins(count: int) -> range:
 def filled(code: bytes, numbers: Mapping[int, int]) -> bytes:
     """Return code with numbers of 64 bits in the place of those that stand for them."""
     for stand_in, number in numbers.items():
-        code = code.replace(_WORD.pack(stand_in), _WORD.pack(number))
+        code = code.replace(_ADDRESS.pack(stand_in), _ADDRESS.pack(number))
     return code
 
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from itertools import combinations
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from oxinp._core.lazy.balance import LAUNCH
-from oxinp._core.native import objects
+from oxinp._core.native import names, objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
@@ -29,7 +30,7 @@ from oxinp._core.native.objects import (
     TYPE,
 )
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
-from oxinp._core.native.reductions import REDUCTIONS, reduction
+from oxinp._core.native.reductions import reduction
 from oxinp._core.native.shapes import reshaped, transposed, view, view_by
 from oxinp._core.ops.roll import HOST_WEIGHT as ROLL_WEIGHT
 
@@ -236,39 +237,10 @@ def _in_c(function: Any) -> Any:
 
 
 _Maker = Callable[..., bytes]
-_ANEW = (
-    *("append", "average", "bincount", "convolve", "copy", "correlate", "count_nonzero", "cumprod", "delete"),
-    *("diff", "digitize", "einsum", "full_like", "gradient", "hstack", "inner", "insert", "interp", "isclose", "isin"),
-    *("median", "prod", "round", "searchsorted", "sort", "stack", "std", "take", "tensordot", "trace", "tril"),
-    *("triu", "var", "vdot", "vstack", "allclose", "array_equal", "argmax", "argmin", "argsort", "clip", "cumsum"),
-)
-"""Functions that make something new, as large as what they are given at most, and no tuple."""
-_TRANSFORMS = (
-    *("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),
-    *("fftshift", "ifftshift"),
-)
-"""Those of `numpy.fft`."""
 _TRANSFORMS_SHARE = 2
 """How many times the threshold their arrays have that are the host's: results are twice as large, see `HOST_SHARE`."""
-_METHODS_ANEW = (
-    "clip",
-    "cumprod",
-    "cumsum",
-    "dot",
-    "flatten",
-    "prod",
-    "round",
-    "std",
-    "take",
-    "tolist",
-    "trace",
-    "var",
-)
-
-
 _BY_METHOD = frozenset(
-    getattr(np, name)
-    for name in (
+    (
         *("all", "any", "argmax", "argmin", "cumprod", "cumsum", "max", "mean", "min", "prod", "std", "sum", "take"),
         *("trace", "var"),
     )
@@ -276,9 +248,22 @@ _BY_METHOD = frozenset(
 """Functions that do what methods of the same name do, with the same parameters, and more around it."""
 
 
-def _anew(function: Any, share: int = 1, weight: float = 0.0) -> _Maker:
-    numpys = getattr(np.ndarray, function.__name__) if function in _BY_METHOD else _in_c(function)
-    return partial(anew, function=numpys, most=most_positional(function), share=share, weight=weight)
+def _anew(name: str, share: int = 1, weight: float = 0.0) -> _Maker:
+    """Return what makes the code of a function by its name in NumPy, which is not looked for before."""
+
+    def make(kind: type, before: int) -> bytes:
+        function = attrgetter(name)(np)
+        numpys = getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(function)
+        most = most_positional(function)
+        return anew(kind, before, function=numpys, most=most, share=share, weight=weight)
+
+    return make
+
+
+def _method_anew(name: str) -> _Maker:
+    """Return what makes the code of a method by its name."""
+    method = getattr(np.ndarray, name)
+    return lambda kind, before: anew(kind, before, method, most_positional(method), share=1, weight=0.0)
 
 
 def _or(maker: _Maker, other: _Maker) -> _Maker:
@@ -286,44 +271,38 @@ def _or(maker: _Maker, other: _Maker) -> _Maker:
     return lambda kind, before: maker(kind, None) + other(kind, before)
 
 
-FUNCTIONS: dict[Any, _Maker] = {
-    np.arange: partial(integers, function=np.arange),
-    np.array: of_list,
-    np.asarray: itself,
-    np.concatenate: _or(partial(joined, function=_in_c(np.concatenate)), _anew(np.concatenate)),
-    np.dot: _or(partial(product, function=_in_c(np.dot)), _anew(np.dot)),
-    np.empty: partial(of_shape, function=np.empty),
-    np.empty_like: partial(of_array, function=_in_c(np.empty_like), is_light=True),
-    np.outer: partial(outer, function=np.multiply.outer),
-    **{function: _anew(function) for function in (getattr(np, name) for name in _ANEW)},
-    np.roll: _anew(np.roll, weight=ROLL_WEIGHT),
-    np.linalg.norm: _anew(np.linalg.norm),
-    **{function: _anew(function, _TRANSFORMS_SHARE) for function in (getattr(np.fft, name) for name in _TRANSFORMS)},
-    **{
-        function: _or(partial(reduction, name=name), _anew(function))
-        for name, function in ((name, getattr(np, name)) for name in REDUCTIONS)
-    },
-    np.flip: partial(view, function=_in_c(np.flip)),
-    np.ravel: partial(view, function=np.ndarray.ravel),
-    np.reshape: partial(view_by, function=np.ndarray.reshape, counts=(2,)),
-    np.swapaxes: partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
-    np.transpose: partial(view, function=np.ndarray.transpose),
-    np.where: partial(chosen, function=_in_c(np.where)),
-    np.ones: partial(of_shape, function=np.ones),
-    np.zeros: partial(of_shape, function=np.zeros),
-    np.zeros_like: partial(of_array, function=_in_c(np.zeros_like), is_light=True),
+FUNCTIONS: dict[str, _Maker] = {
+    "arange": partial(integers, function=np.arange),
+    "array": of_list,
+    "asarray": itself,
+    "concatenate": _or(partial(joined, function=_in_c(np.concatenate)), _anew("concatenate")),
+    "dot": _or(partial(product, function=_in_c(np.dot)), _anew("dot")),
+    "empty": partial(of_shape, function=np.empty),
+    "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),
+    "outer": partial(outer, function=np.multiply.outer),
+    **{name: _anew(name) for name in names.ANEW},
+    "roll": _anew("roll", weight=ROLL_WEIGHT),
+    "linalg.norm": _anew("linalg.norm"),
+    **{f"fft.{name}": _anew(f"fft.{name}", _TRANSFORMS_SHARE) for name in names.TRANSFORMS},
+    **{name: _or(partial(reduction, name=name), _anew(name)) for name in names.REDUCTIONS},
+    "flip": partial(view, function=_in_c(np.flip)),
+    "ravel": partial(view, function=np.ndarray.ravel),
+    "reshape": partial(view_by, function=np.ndarray.reshape, counts=(2,)),
+    "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
+    "transpose": partial(view, function=np.ndarray.transpose),
+    "where": partial(chosen, function=_in_c(np.where)),
+    "ones": partial(of_shape, function=np.ones),
+    "zeros": partial(of_shape, function=np.zeros),
+    "zeros_like": partial(of_array, function=_in_c(np.zeros_like), is_light=True),
 }
-"""Functions of NumPy's -> what makes the code of ours."""
+"""Names of functions in NumPy -> what makes the code of ours."""
 METHODS: dict[str, _Maker] = {
     **{
-        name: _or(partial(of_array, function=method, is_light=name == "copy"), _anew(method))
-        for name, method in ((name, getattr(np.ndarray, name)) for name in ("argmax", "argmin", "argsort", "copy"))
+        name: _or(partial(of_array, function=getattr(np.ndarray, name), is_light=name == "copy"), _method_anew(name))
+        for name in names.METHODS_OF_ONE
     },
-    **{
-        name: _or(partial(reduction, name=name), _anew(method))
-        for name, method in ((name, getattr(np.ndarray, name)) for name in REDUCTIONS)
-    },
-    **{name: _anew(getattr(np.ndarray, name)) for name in _METHODS_ANEW},
+    **{name: _or(partial(reduction, name=name), _method_anew(name)) for name in names.REDUCTIONS},
+    **{name: _method_anew(name) for name in names.METHODS_ANEW},
     "astype": cast,
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,

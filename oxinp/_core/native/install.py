@@ -1,5 +1,8 @@
 """Giving `ndarray` its slots in machine code, and taking them away again.
 
+The code of a slot, method or function is written once that has been called so often that it pays. Until then a stub
+counts its calls, see `counting`; what writes code is imported for the first one.
+
 The code lies in pages that may be executed and no longer written to; where a system allows no such pages, or objects
 are laid out in another way than in `objects`, arrays keep the slots that Python gives them, and everything works.
 """
@@ -8,173 +11,144 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import functools
-import mmap
-from collections.abc import Callable, Iterator, Mapping
+import importlib
+import sys
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import accumulate, repeat
-from threading import RLock
+from itertools import repeat
+from threading import Lock, RLock
 from types import FunctionType
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
-from oxinp._core.native import calls, elements, lifetime, numbers, objects, operators, products, ufuncs
-from oxinp._core.native.function import cells
+from oxinp._core.native import names, objects
+from oxinp._core.native.counting import NEVER, Counted, stubs
+from oxinp._core.native.pages import mapped
 from oxinp._core.ufunc.object import ufunc
-from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
-from oxinp._core.ufunc.table import UFUNCS
 from oxinp._runtime.forking import free_in_children
 
-_ROWS = {row.name: row for row in UFUNCS}
-_BINARY = {
-    "add": ("add", "add"),
-    "subtract": ("sub", "subtract"),
-    "multiply": ("mul", "multiply"),
-    "true_divide": ("truediv", "divide"),
-    "floor_divide": ("floordiv", "floor_divide"),
-    "remainder": ("mod", "remainder"),
-    "and": ("and", "bitwise_and"),
-    "or": ("or", "bitwise_or"),
-    "xor": ("xor", "bitwise_xor"),
-    "lshift": ("lshift", "left_shift"),
-    "rshift": ("rshift", "right_shift"),
-}
-"""Slots of operators, and what their methods and their ufuncs are called."""
-_IN_PLACE = (
-    *("add", "subtract", "multiply", "true_divide", "floor_divide", "remainder"),
-    *("and", "or", "xor", "lshift", "rshift"),
-)
-_OF_NUMBERS = ("add", "subtract", "multiply", "true_divide")
-_UNARY = ("negative", "absolute", "invert")
-_ALIGNMENT = 16
+# A call in Python takes 0.3 to 5 us more than in machine code. By these numbers, calls have cost about as much as it
+# takes to save the next ones that: 0.2 ms to write the code of one, as a rule, and once 5 ms to import what writes it.
+EACH = 64
+"""Calls of one slot, method or function until its code is written."""
+FIRST = 2048
+"""Calls of all of them together until any code is."""
+
+_Write = Callable[[Any, type], "bytes | None"]  # (the module `writers`, the class of arrays)
 
 
-class _Slot(NamedTuple):
-    """A slot's function in machine code, and the one that it stands before."""
+class _Native:
+    """A function in machine code, what counts the calls until there is any, and the function of before.
 
-    kind: type
-    name: str
-    address: int
-    before: int
+    Parameters
+    ----------
+    key : hashable
+        By which it is known.
+    before : object
+        What the place has without machine code.
+    write : callable
+        Returns the code, or None if there had better be none, of `writers` and the class of arrays.
+    counted : Counted or None
+        What a stub is of; None where there can be none: such code is written with the first.
+    """
 
-    def exchange(self, *, is_native: bool) -> None:
-        """Put one in the place of the other, unless a method has been replaced and Python has set the slot."""
-        place = objects.slot(self.kind, self.name)
-        present, wanted = (self.before, self.address) if is_native else (self.address, self.before)
-        if place.value == present:
-            place.value = wanted
+    def __init__(self, key: Hashable, before: Any, write: _Write, counted: Counted | None) -> None:
+        self.key, self.before, self.write, self.counted = key, before, write, counted
+        self.stub: Any = None
+        self.code: Any = None
+        self.left: ctypes.c_int64 | None = None
+        """How many calls are to come until then; None where they are not counted."""
+        self.is_due = True
+        """Whether its code is still to be written."""
+        self.is_wanted = counted is None
+        """Whether it is called often enough for that to pay."""
 
+    def read(self) -> Any:
+        """Return what the place has."""
+        raise NotImplementedError
 
-class _Method(NamedTuple):
-    """A method in machine code, and the one in Python that it goes on to."""
+    def put(self, value: Any) -> None:
+        """Let the place have something else."""
+        raise NotImplementedError
 
-    kind: type
-    name: str
-    native: Any
-    before: Any
-
-    def exchange(self, *, is_native: bool) -> None:
-        """Put one in the place of the other, unless that has been replaced."""
-        present, wanted = (self.before, self.native) if is_native else (self.native, self.before)
-        if self.kind.__dict__[self.name] is present:
-            setattr(self.kind, self.name, wanted)
-
-
-class _Call(NamedTuple):
-    """A function that Python wrote, called by machine code, and what calls it else."""
-
-    function: Any
-    address: int
-    before: int
-
-    def exchange(self, *, is_native: bool) -> None:
-        """Let one call it, unless somebody else has seen to that."""
-        present, wanted = (self.before, self.address) if is_native else (self.address, self.before)
-        if objects.vectorcall(self.function) == present:
-            objects.set_vectorcall(self.function, wanted)
-
-
-_CHANGING = free_in_children(RLock())
-_functions: Mapping[Any, Any] = {}  # of NumPy's -> ours
-
-
-def _makers(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
-    """Return what makes the code of each slot, by class and name, of the slot's function of before."""
-
-    def numpys(name: str) -> int:
-        address: int = objects.slot(np.ndarray, name).value
+    def made_of(self, address: int) -> Any:
+        """Return what the place is to have, by where the code lies."""
         return address
 
-    of_arrays: dict[str, Callable[[int], bytes]] = {
-        "length": partial(elements.length, kind),
-        "subscript": partial(elements.subscript, kind),
-        "ass_subscript": partial(elements.ass_subscript, kind),
-        "compare": partial(operators.compare, kind, numpys=numpys("compare"), reach=reach_of(_ROWS["less"])),
-        "matrix_multiply": partial(products.matrix_multiply, kind, numpys=numpys("matrix_multiply")),
-        "power": partial(operators.power, kind, numpys=numpys("power"), reach=reach_of(_ROWS["power"])),
-    }
-    for name, (method, ufunc_name) in _BINARY.items():
-        row = _ROWS[ufunc_name]
-        of_arrays[name] = partial(
-            operators.binary,
-            kind,
-            numpys=numpys(name),
-            name=method,
-            ufunc=row.numpy,
-            reach=reach_of(row),
-            is_kept=takes_constants(row),
+    def follow(self, *, is_native: bool) -> None:
+        """Put the code or the stub in the place of the function of before, or this in theirs.
+
+        Where a method has been replaced Python has set the slot, and it stays so.
+        """
+        present = self.read()
+        if present is not None and present in (self.before, self.stub, self.code):
+            self.put((self.code or self.stub or self.before) if is_native else self.before)
+
+
+class _Slot(_Native):
+    """A slot of a class."""
+
+    def __init__(self, kind: type, name: str, *, is_counted: bool = True, methods: Iterable[str] = ()) -> None:
+        self._place = objects.slot(kind, name)
+        before = self._place.value
+        counted = Counted(
+            before,
+            failed=-1 if name in names.RETURNING_INTEGERS else 0,
+            methods=tuple(getattr(kind, method) for method in methods),
+            has_third=name == "power",
         )
-    for name in _IN_PLACE:
-        row = _ROWS[_BINARY[name][1]]
-        of_arrays[f"inplace_{name}"] = partial(
-            operators.in_place,
-            kind,
-            numpys=numpys(f"inplace_{name}"),
-            ufunc=row.numpy,
-            reach=reach_of(row),
-            is_kept=takes_constants(row),
+        super().__init__(
+            (kind, name),
+            before,
+            lambda writers, arrays: writers.slot(arrays, kind, name, before),
+            counted if is_counted else None,
         )
-    for name in _UNARY:
-        of_arrays[name] = partial(
-            operators.unary, kind, numpys=numpys(name), ufunc=_ROWS[name].numpy, reach=reach_of(_ROWS[name])
+
+    def read(self) -> Any:
+        return self._place.value
+
+    def put(self, value: Any) -> None:
+        self._place.value = value
+
+
+class _Call(_Native):
+    """A function that Python wrote, called by machine code, and what calls it else."""
+
+    def __init__(self, function: Any, name: str, of: str) -> None:
+        before = objects.vectorcall(function)
+        super().__init__(
+            function,
+            before,
+            lambda writers, arrays: getattr(writers, of)(arrays, name, before),
+            Counted(before),
         )
-    if lifetime.can_be_kept(kind):
-        of_arrays["alloc"] = partial(lifetime.allocate, kind)
-        of_arrays["dealloc"] = partial(lifetime.deallocate, kind)
-    return {
-        **{(kind, name): maker for name, maker in of_arrays.items()},
-        **{
-            (number, name): partial(numbers.beside_array, kind, name=name)
-            for number in (np.float64, np.float32, np.int64, np.complex128, np.int32, np.uint8)
-            for name in _OF_NUMBERS
-        },
-        (ufunc, "call"): partial(ufuncs.call, ufunc, arrays=kind),
-    }
+        self._function = function
+
+    def read(self) -> Any:
+        return objects.vectorcall(self._function)
+
+    def put(self, value: Any) -> None:
+        objects.set_vectorcall(self._function, value)
 
 
-def _mapped(code: bytes) -> int | None:
-    """Return where code may be executed; None if the system forbids that."""
-    try:
-        pages = mmap.mmap(-1, len(code), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except (OSError, ValueError):
-        return None
-    pages.write(code)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(pages))
-    protect = ctypes.CDLL(None).mprotect
-    protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
-    if protect(address, len(code), mmap.PROT_READ | mmap.PROT_EXEC):
-        return None
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(pages))  # for good: other threads may be in it at the very end
-    return address
+class _Method(_Native):
+    """A method that is machine code itself, and the one in Python that it goes on to."""
 
+    def __init__(self, kind: type, name: str) -> None:
+        before = kind.__dict__[name]
+        super().__init__((kind, name), before, lambda writers, arrays: writers.array_ufunc(arrays, before), None)
+        self._kind, self._name = kind, name
 
-def _update(_: object = None) -> None:
-    few = inlining.meaning("FEW")
-    cells[0], cells[1], cells[3] = id(few), inlining.meaning("SMALL"), inlining.meaning("SMALL") * inlining.HEAVY // 8
+    def read(self) -> Any:
+        return self._kind.__dict__[self._name]
+
+    def put(self, value: Any) -> None:
+        setattr(self._kind, self._name, value)
+
+    def made_of(self, address: int) -> Any:
+        return _method(self._kind, self._name, address)
 
 
 class _Definition(ctypes.Structure):
@@ -201,134 +175,205 @@ def _method(kind: type, name: str, address: int) -> Any:
     return new(kind, definition)
 
 
-def _of(kind: type, make: Callable[..., bytes]) -> Callable[[type, int], bytes]:
-    """Return what makes the code of a method of another class than that of arrays."""
-    return lambda _, before: make(kind, before)
+def _slots(kind: type) -> Iterator[_Native]:
+    """Yield what has machine code and is no function that Python wrote."""
+    for name in names.SLOTS:
+        yield _Slot(kind, name, methods=names.ASKING.get(name, ()))
+    for number in names.NUMBERS:
+        for name in names.OF_NUMBERS:
+            yield _Slot(number, name)
+    yield _Slot(ufunc, "call")
+    # Each array comes and goes. What Python has in `dealloc` goes on to the first base's function that is another: that
+    # would be the stub again.
+    yield _Slot(kind, "alloc", is_counted=False)
+    yield _Slot(kind, "dealloc", is_counted=False)
+    yield _Method(kind, "__array_ufunc__")
 
 
-def _called(kind: type) -> Iterator[tuple[Any, Callable[[type, int], bytes]]]:
-    """Yield the functions that Python wrote, and what makes the code of their calls."""
+def _numpys(path: str) -> Any:
+    """Return a function of NumPy's by its name there, None where its module has not been imported."""
+    module, _, name = path.rpartition(".")
+    return getattr(sys.modules.get(f"numpy.{module}" if module else "numpy"), name, None)
+
+
+def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> Iterator[_Native]:
+    """Yield functions that Python wrote and that have machine code, but for those that are known."""
     if objects.VECTORCALL is None:
         return
-    for function, make in (
-        *((_functions.get(theirs), make) for theirs, make in calls.FUNCTIONS.items()),
-        *((getattr(kind, name), make) for name, make in calls.METHODS.items()),
-        *((getattr(ufunc, name), _of(ufunc, make)) for name, make in ufuncs.methods(kind).items()),
-        (kind.__dict__["T"].fget, calls.transposed),
+    for function, name, of in (
+        *((functions.get(_numpys(name)), name, "function") for name in names.FUNCTIONS),
+        *((getattr(kind, name), name, "method") for name in names.METHODS),
+        *((getattr(ufunc, name), name, "method_of_ufuncs") for name in names.OF_UFUNCS),
+        (kind.__dict__["T"].fget, "T", "transposed"),
     ):
-        if type(function) is FunctionType:
-            yield function, make
+        if type(function) is FunctionType and function not in known:
+            yield _Call(function, name, of)
 
 
-@functools.cache
-def _made(kind: type) -> tuple[_Slot | _Method | _Call, ...]:
-    """Return the slots, methods and calls in machine code, or none if they cannot be."""
-    if not objects.ARE_KNOWN:
-        return ()
-    parts: list[bytes] = []
-    placed: list[tuple[Callable[..., _Slot | _Call], Any]] = []
-    for (each, name), make in _makers(kind).items():
-        before = objects.slot(each, name).value
-        parts.append(make(before))
-        placed.append((partial(_Slot, each, name), before))
-    for function, make_call in _called(kind):
-        before = objects.vectorcall(function)
-        parts.append(make_call(kind, before))
-        placed.append((partial(_Call, function), before))
-    method = kind.__dict__["__array_ufunc__"]
-    parts.append(ufuncs.array_ufunc(kind, method))
-    addresses = _addresses(parts)
-    if addresses is None:
-        return ()
-    return (
-        _Method(kind, "__array_ufunc__", _method(kind, "__array_ufunc__", addresses.pop()), method),
-        *(make(address, before) for (make, before), address in zip(placed, addresses, strict=True)),
-    )
+_CHANGING = free_in_children(RLock())  # held for moments only, in which nothing is imported
+_WRITING = free_in_children(Lock())
 
 
-def _addresses(parts: list[bytes]) -> list[int] | None:
-    """Return where parts of code may be executed; None if the system forbids that."""
-    parts = [part + bytes(-len(part) % _ALIGNMENT) for part in parts]
-    first = _mapped(b"".join(parts))
-    return None if first is None else list(accumulate(map(len, parts[:-1]), initial=first))
+class Natives:
+    """All that has machine code where arrays are of a class.
+
+    Parameters
+    ----------
+    kind : type
+        That of arrays.
+    functions : mapping
+        Functions of NumPy's -> ours, to which those of submodules are added later.
+    """
+
+    def __init__(self, kind: type, functions: Mapping[Any, Any]) -> None:
+        self.kind = kind
+        self._functions = functions
+        self._all: dict[Hashable, _Native] = {}
+        self._is_used = False
+        self._is_written = False
+        """Whether all code is written at once."""
+        self._num_calls = 0
+
+    def __iter__(self) -> Iterator[_Native]:
+        return iter(tuple(self._all.values()))
+
+    def __getitem__(self, key: Hashable) -> _Native:
+        return self._all[key]
+
+    def _count(self, natives: list[_Native]) -> None:
+        """Let calls be counted of what has not been known yet; nothing is known where the system forbids code."""
+        natives = list({each.key: each for each in natives}.values())  # some functions have two names
+        counted = [(each, each.counted) for each in natives if each.counted is not None]
+        made = stubs(self.kind, [(what, partial(self._count_out, each)) for each, what in counted], EACH)
+        if made is None:
+            return
+        for (native, _), (stub, left) in zip(counted, made, strict=True):
+            native.stub, native.left = stub, left
+        for native in natives:
+            self._all[native.key] = native
+            native.follow(is_native=self._is_used)
+
+    def count_more(self) -> None:
+        """Let calls be counted of functions, too, that have been registered since."""
+        with _CHANGING:
+            more = list(_calls(self.kind, self._functions, self._all)) if self._all else []
+            if more:
+                self._count(more)
+        if self._is_written:
+            self._try_to_write(more)
+
+    def _count_out(self, native: _Native) -> None:
+        """Write the code of what has been called so often, once that pays."""
+        assert native.left is not None
+        native.left.value = EACH  # to be counted again, if this comes to nothing for now
+        self._num_calls += EACH
+        native.is_wanted = True
+        if self._num_calls >= FIRST:
+            self._try_to_write(each for each in self if each.is_wanted)
+
+    def _try_to_write(self, natives: Iterable[_Native]) -> None:
+        """Write code, unless another thread does so, or this one does."""
+        if _WRITING.acquire(blocking=False):
+            try:
+                self._write(natives)
+            finally:
+                _WRITING.release()
+
+    def _write(self, natives: Iterable[_Native]) -> None:
+        """Write what code is still to be written; where that fails, what has been before stays for good."""
+        due = [each for each in natives if each.is_due]
+        if not due:
+            return
+        codes = [self._code_of(each) for each in due]
+        addresses = mapped([code or b"" for code in codes]) or repeat(0)
+        for native, code, address in zip(due, codes, addresses, strict=False):
+            made = native.made_of(address) if code and address else None
+            with _CHANGING:
+                native.is_due, native.code, present = False, made, native.stub or native.before
+                native.stub = None
+                if self._is_used and native.read() == present:  # else somebody else has seen to that
+                    native.put(made or native.before)
+        self._weigh()
+
+    def _code_of(self, native: _Native) -> bytes | None:
+        try:
+            return native.write(importlib.import_module("oxinp._core.native.writers"), self.kind)
+        except Exception:  # noqa: BLE001 - whatever it is, nothing is lost but time
+            return None
+
+    def _weigh(self) -> None:
+        """Let a view of a large array be weighed each time that it comes to Python, if only some do so.
+
+        See `elements.subscript`.
+        """
+        subscript = self._all.get((self.kind, "subscript"))
+        is_code = self._is_used and subscript is not None and subscript.code is not None
+        inlining.enter(is_weighed=repeat(object()).__next__ if is_code else is_sampled)
+
+    def follow(self, *, is_used: bool) -> None:
+        """Let machine code be used, or not."""
+        with _CHANGING:
+            self._is_used = is_used
+            for native in self:
+                native.follow(is_native=is_used)
+            if is_used and not self._all and objects.ARE_KNOWN:
+                self._count([*_slots(self.kind), *_calls(self.kind, self._functions, ())])
+            self._weigh()
+
+    def write_all(self) -> None:
+        """Write all code at once, and that of what is registered later, too."""
+        with _WRITING:
+            self._is_written = True
+            self._write(self)
+
+    def is_followed(self) -> bool:
+        """Whether any slot of arrays has machine code, or what counts its calls."""
+        return any(type(each) is _Slot and each.read() in (each.stub, each.code) for each in self)
+
+    def leave(self) -> None:
+        """Let everything be as before, as the process ends: what the code refers to is gone soon.
+
+        No lock is waited for, which another thread may hold for ever.
+        """
+        for native in self:
+            if native.left is not None:
+                native.left.value = NEVER
+            native.follow(is_native=False)
 
 
-_later: dict[type, list[_Call]] = {}
-"""By the class of arrays, calls of functions of submodules, which are registered when one is first wanted."""
-
-
-def _natives(kind: type) -> Iterator[_Slot | _Method | _Call]:
-    yield from _made(kind)
-    yield from _later.get(kind, ())
-
-
-def call_more() -> None:
-    """Let functions, too, be called by machine code that have been registered since it was written."""
-    with _CHANGING:
-        for kind in _later:
-            if not _made(kind):
-                continue
-            known = {native.function for native in _natives(kind) if type(native) is _Call}
-            called = [(function, make) for function, make in _called(kind) if function not in known]
-            befores = [objects.vectorcall(function) for function, _ in called]
-            addresses = _addresses([make(kind, before) for (_, make), before in zip(called, befores, strict=True)])
-            if not called or addresses is None:
-                continue
-            made = list(map(_Call, (function for function, _ in called), addresses, befores))
-            _later[kind] += made
-            for native in made if config.machine_code else ():
-                native.exchange(is_native=True)
+_known: dict[type, Natives] = {}
 
 
 def install(kind: type) -> bool:
-    """Give arrays and ufuncs slots in machine code; return whether they have them.
+    """Give arrays and ufuncs slots in machine code, all written at once; return whether they have them.
+
+    Called once the first array has been made.
 
     Parameters
     ----------
     kind : type
         That of arrays.
     """
-    with _CHANGING:
-        _update()
-        for native in _natives(kind):
-            native.exchange(is_native=True)
-        is_possible = bool(_made(kind))
-        if is_possible:  # a view of a large array that comes to Python is to be weighed, see `elements.subscript`
-            inlining.enter(is_weighed=repeat(object()).__next__)
-        return is_possible
+    natives = _known[kind]
+    natives.follow(is_used=True)
+    natives.write_all()
+    return natives.is_followed()
 
 
 def uninstall(kind: type) -> None:
     """Give arrays and ufuncs their slots of before again."""
-    with _CHANGING:
-        for native in _natives(kind):
-            native.exchange(is_native=False)
-        inlining.enter(is_weighed=is_sampled)
+    _known[kind].follow(is_used=False)
 
 
 def is_installed(kind: type) -> bool:
-    """Whether arrays have slots in machine code."""
-    return any(
-        type(native) is _Slot and objects.slot(native.kind, native.name).value == native.address
-        for native in _made(kind)
-    )
+    """Whether arrays have slots in machine code, or what counts calls until it is written."""
+    return _known[kind].is_followed()
 
 
-def _change(kind: type, is_wanted: bool) -> None:
-    if is_wanted:
-        install(kind)
-    else:
-        uninstall(kind)
-
-
-def _leave(kind: type) -> None:
-    """Give arrays their slots of before again, as the process ends: what the code refers to is gone soon.
-
-    No lock is waited for, which another thread may hold for ever.
-    """
-    if _made.cache_info().currsize:
-        for native in _natives(kind):
-            native.exchange(is_native=False)
+def call_more() -> None:
+    """Let functions, too, be called by machine code that have been registered since it was installed."""
+    for natives in _known.values():
+        natives.count_more()
 
 
 def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
@@ -341,14 +386,10 @@ def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
     functions : mapping
         Functions of NumPy's -> ours, to which those of submodules are added later.
     """
-    global _functions
-    _functions = functions
-    _later.setdefault(kind, [])
-    atexit.register(_leave, kind)
-    for setting in ("offload_threshold", "backend"):
-        before_change.setdefault(setting, []).append(_update)
-    before_change.setdefault("machine_code", []).append(partial(_change, kind))
-    _change(kind, config.machine_code)
+    natives = _known[kind] = Natives(kind, functions)
+    atexit.register(natives.leave)
+    before_change.setdefault("machine_code", []).append(lambda is_used: natives.follow(is_used=is_used))
+    natives.follow(is_used=config.machine_code)
 
 
-__all__ = ["call_more", "follow_setting", "install", "is_installed", "uninstall"]
+__all__ = ["EACH", "FIRST", "Natives", "call_more", "follow_setting", "install", "is_installed", "uninstall"]

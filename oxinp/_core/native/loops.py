@@ -31,6 +31,7 @@ TYPES = (
     *(np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64),
 )
 """Types of elements whose loops are called, in the order in which they are looked for."""
+_DTYPES = tuple(map(np.dtype, TYPES))
 _MAY_RAISE = (np.power,)  # of negative powers of integers
 _IN_ROWS = frozenset(
     getattr(np, name)
@@ -67,15 +68,21 @@ MEMMOVE = ctypes.cast(ctypes.memmove, ctypes.c_void_p).value or 0
 results = ctypes.create_string_buffer(16 * MOST_IN_PLACE)  # on their way to where they belong
 
 
-def _loops(ufunc: np.ufunc) -> dict[str, tuple[int, int]]:
-    """Return the addresses of a ufunc's loops, and of what is passed on to them, by what `types` says of each."""
+def _loops(ufunc: np.ufunc) -> dict[str, tuple[str, int, int]]:
+    """Return what a ufunc's loops make, their addresses, and those of what is passed on to them, by what they take."""
     loops, passed = (
         (ctypes.c_void_p * ufunc.ntypes).from_address(ctypes.c_void_p.from_address(id(ufunc) + at).value or 0)
         for at in objects.UFUNC_LOOPS
     )
-    return {types: (loops[i] or 0, passed[i] or 0) for i, types in reversed(tuple(enumerate(ufunc.types)))}
+    known: dict[str, tuple[str, int, int]] = {}
+    for i, types in enumerate(ufunc.types):
+        given, _, made = types.partition("->")
+        if loops[i]:
+            known.setdefault(given, (made, loops[i] or 0, passed[i] or 0))
+    return known
 
 
+@functools.cache
 def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
     """Return the least and the largest integer of Python's that a dtype of integers holds, of 64 bits."""
     if dtype.kind not in "iu":
@@ -88,21 +95,20 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
 def rows(ufunc: np.ufunc) -> bytes:
     """Return what is known of the loops of a ufunc of one output over operands of one dtype, up to a row of zeros."""
     known = b""
-    for kind in TYPES if objects.ARE_KNOWN and ufunc.nout == 1 else ():
-        dtype = np.dtype(kind)
-        for types, (loop, passed) in _loops(ufunc).items():
-            given, _, made = types.partition("->")
-            if given != dtype.char * ufunc.nin or not loop or (ufunc in _MAY_RAISE and dtype.kind in "iub"):
-                continue
-            output = np.dtype(made)
-            is_in_rows = ufunc in _IN_ROWS and dtype.kind != "c"
-            known += _ROW.pack(
-                *(id(dtype), loop, passed, id(output), dtype.itemsize, output.itemsize, id(dtype.type)),
-                _KINDS.get(dtype.char, _SHORT if dtype.kind in "iu" else _OTHERS),
-                is_in_rows,
-                *_bounds(dtype),
-            )
-            break
+    loops = _loops(ufunc) if objects.ARE_KNOWN and ufunc.nout == 1 else {}
+    for dtype in _DTYPES:
+        found = loops.get(dtype.char * ufunc.nin)
+        if found is None or (ufunc in _MAY_RAISE and dtype.kind in "iub"):
+            continue
+        made, loop, passed = found
+        output = np.dtype(made)
+        is_in_rows = ufunc in _IN_ROWS and dtype.kind != "c"
+        known += _ROW.pack(
+            *(id(dtype), loop, passed, id(output), dtype.itemsize, output.itemsize, id(dtype.type)),
+            _KINDS.get(dtype.char, _SHORT if dtype.kind in "iu" else _OTHERS),
+            is_in_rows,
+            *_bounds(dtype),
+        )
     return known + bytes(_ROW.size)
 
 

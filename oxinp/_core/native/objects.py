@@ -6,10 +6,10 @@ What a type's slots hold is C functions; `slot` reads and writes them. Nothing h
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import platform
 import sys
-import sysconfig
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,7 @@ UFUNC_LOOPS = (4 * _WORD, 5 * _WORD)
 _OF_NUMPYS = {"PyArray_NewFromDescr": 94, "PyArray_Scalar": 60}
 
 
+@functools.cache
 def numpys_address(function: str) -> int:
     """Return where a function of NumPy's C API lies, by the table that extensions import; 0 if there is no such."""
     try:
@@ -112,6 +113,7 @@ def weak_references(kind: type) -> int:
     return ctypes.c_ssize_t.from_address(id(kind) + _WEAK_REFERENCES).value
 
 
+@functools.cache
 def address(function: str) -> int:
     """Return where a function of Python's C API lies."""
     found = ctypes.cast(getattr(ctypes.pythonapi, function), ctypes.c_void_p).value
@@ -183,11 +185,16 @@ def _place_of_vectorcall() -> int | None:
     return found[0]
 
 
-def set_vectorcall(function: Any, address: int) -> None:
-    """Let a function that Python wrote be called by other code."""
+@functools.cache
+def _set_vectorcall() -> Any:
     change = ctypes.pythonapi.PyFunction_SetVectorcall
     change.argtypes, change.restype = (ctypes.py_object, ctypes.c_void_p), None
-    change(function, address)
+    return change
+
+
+def set_vectorcall(function: Any, address: int) -> None:
+    """Let a function that Python wrote be called by other code."""
+    _set_vectorcall()(function, address)
 
 
 def vectorcall(function: Any) -> int:
@@ -205,8 +212,7 @@ def _are_known() -> bool:
         and sys.platform == "linux"
         and platform.machine() in ("x86_64", "AMD64")
         and _WORD == 8
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
-        and not hasattr(sys, "gettotalrefcount")  # builds for debugging have other objects
+        and not sys.abiflags  # builds for free threads and for debugging have other objects
     )
     return is_usual and _holds_as_known()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,11 @@ from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import apply, is_hosted
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import gather
+from oxinp._core.ops import gather, masks
 from oxinp._ptx.types import i64
+from oxinp._tuples import NamedTuple
 
 # How an index out of bounds is written among distances: the number of the index array, then the index.
 BASE, _NUMBER_BITS, LIMIT = -(1 << 62), 56, 1 << 55
@@ -200,11 +200,8 @@ def _masked(array: Handle, mask: Handle) -> Selection:
     shape, ndim = array._layout.shape, mask._layout.ndim
     if shape[:ndim] != mask._layout.shape:
         raise Unsupported("a mask that does not fit")
-    rows = array
-    if ndim > 1:
-        mask = ravel(mask)
-        rows = view(array, lambda x: x.reshape(-1, *shape[ndim:]))
-    index = gather.flatnonzero(mask)
+    rows = array if ndim == 1 else view(array, lambda x: x.reshape(-1, *shape[ndim:]))
+    index = masks.numbers(mask)
     chosen = (*index._layout.shape, *shape[ndim:])
     return Selection(rows, index, chosen, 0, 1, is_checked=False, error=None, is_unique=True)
 

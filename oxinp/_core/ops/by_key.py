@@ -18,7 +18,7 @@ from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
-from oxinp._core.ops import advanced, again, gather, scatter
+from oxinp._core.ops import advanced, again, gather, masks, scatter
 from oxinp._core.ops.keys import BASIC
 
 FIRST_AXIS = "elements along the first axis"
@@ -50,7 +50,7 @@ def selected(array: Handle, key: Any) -> Any:
     """Return the elements that a key selects, on the device; raises Unsupported."""
     single = key[0] if type(key) is tuple and len(key) == 1 else key
     if type(single) is types.ndarray and single._layout.dtype == BOOL and single._layout.ndim == array._layout.ndim:
-        return gather.select(array, single)
+        return masks.select(array, single)
     found = advanced.selection(array, key)
     seen, place, count = found.array, found.num_outer, found.num_indexed
     if seen._layout.ndim == 1:
@@ -90,7 +90,7 @@ def _in_order_of_index(found: advanced.Selection) -> Any:
 
 def fill(array: Handle, key: Any, value: Any) -> bool:
     """Write one number where a mask is true, on the device; tell whether that has been done."""
-    if type(key) is not types.ndarray or key._layout.dtype != BOOL:  # as most keys
+    if type(key) is not types.ndarray or type(value) is types.ndarray or key._layout.dtype != BOOL:  # as most keys
         return False
     layout, is_number = array._layout, isinstance(value, bool | int | float | complex | np.number | np.bool_)
     dtype = layout.dtype

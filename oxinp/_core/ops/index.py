@@ -26,7 +26,6 @@ from oxinp._core.lazy.handle import (
     fetch_storage,
     host_and_view,
     host_view,
-    is_writeable,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
@@ -51,7 +50,7 @@ from oxinp._core.ops.keys import (
 from oxinp._core.subclass import SUBCLASSES
 from oxinp._core.subclass import plain as without_class
 
-_accesses = placement.accesses
+_accesses, _followers = placement.accesses, placement.followers
 
 _NumpyArray = np.ndarray
 _Generic = np.generic
@@ -59,6 +58,8 @@ _Generic = np.generic
 
 def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
+    if type(key) is types.ndarray and (key._known or key._layout).ndim:
+        return _gathered(array, key)
     storage = array._held or array._storage
     host = storage.host
     located = None
@@ -89,7 +90,9 @@ def getitem(array: Handle, key: Any) -> Any:
                 return _part_at(array, layout, key)
         if is_element and not (layout.is_aligned and layout.dtype in DEVICE_TYPES):
             return fetch(view_at(array, layout))[()]
-        if is_element and (found := windows.element(storage, layout, whole)) is not None:
+        value = storage.value
+        is_large = value is not None and value[0].layout.nbytes >= placement.MIN_WINDOWED_NBYTES
+        if is_element and is_large and (found := windows.element(storage, layout, whole)) is not None:
             return found
         if not placement.wants_mirror(storage, layout.nbytes, is_element):
             if is_element:
@@ -167,20 +170,20 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     IndexError, ValueError, TypeError
         As NumPy, with nothing written.
     """
-    if not is_writeable(array):
+    if type(base := array._view) is tuple and not base[1]:  # `is_writeable`, spelled out
         raise ValueError("assignment destination is read-only")
     # Views that are made to write are nobody's to finalize.
     array = without_class(array) if type(array) in SUBCLASSES else array
     storage = array._held or array._storage
     host = storage.host
     located = None
-    if host is None:
+    if host is None and type(key) is not types.ndarray:
         layout = array._known or array._layout
         located = part_of(layout, key) or located_part(layout, key)
     if located is None and not is_basic(key):
         _set_by_key(array, key, value)
         return
-    is_handle = type(value) is types.ndarray or is_device_scalar(value)
+    is_handle = type(value) is types.ndarray or type(type(value)) is types.scalar_type
     given_storage = (value._held or value._storage) if is_handle else None
     if host is not None and given_storage is not None and _follows(array, storage, value, given_storage):
         host = None
@@ -188,15 +191,13 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         layout, is_element = locate(array._layout, key) if located is None else located
         if given_storage is storage and (value._known is layout or value._layout.same(layout)):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
-        if placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
+        is_unknown = (reference := ref(storage)) not in _accesses and reference not in _followers
+        is_plain = is_unknown and layout.nbytes > SMALL_NBYTES and not balance.limit
+        if not is_plain and placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
             fetch_storage(storage)
         elif given_storage is None or given_storage.host is not None:
             pass
-        elif (
-            (given := given_storage.value) is not None
-            and not (given[0].nodes and given[0].programs)  # what has been written before is so by its program
-            and straight.assign(array, layout, value)
-        ):
+        elif straight.assign(array, layout, value):
             return
         elif _is_plain_copy(array, layout, value._layout):
             held = expression(value)
@@ -355,7 +356,6 @@ def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
     return (
         given.shape == layout.shape
         and given.dtype == layout.dtype
-        and layout.ndim > 0
         and layout.is_injective
         and not (array._view is None and layout.same(array._layout))
     )
@@ -388,8 +388,10 @@ def _single(value: Any, layout: Layout) -> Any:
 
 def _element(array: Handle, layout: Layout) -> Any:
     """Return one element as a scalar: a copy, made when it is read or when the array is about to change."""
-    value: Any = schedule.materialise(array._storage)
+    value: Any = schedule.materialise(array._held or array._storage)
     if value is None:  # another thread has brought it to the host meanwhile, and may hold it there
         return fetch(view_at(array, layout))[()]
     element, leaves, mask = read(layout, value)
-    return wrap_pending((copying(element.layout, layout.dtype), leaves, mask))
+    known = element.programs  # `copying`, spelled out
+    graph = None if known is None else known.get(("copy", layout.dtype))
+    return wrap_pending((graph or copying(element.layout, layout.dtype), leaves, mask))

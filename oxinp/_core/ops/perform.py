@@ -9,7 +9,7 @@ import numpy as np
 
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.balance import HEAVY, SAMPLED, balance, is_sampled
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.expr import Unsupported, scalar
@@ -153,9 +153,7 @@ def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[list[Value], tuple[
     balance.ran(0, leaves)  # before it waits: what is selected counts as the array that it is selected from
     buffers, words = bound.run_sized(leaves, sizes_of)
     balance.selected(buffers, leaves)
-    times = 1 if bound.op.host_weight >= HEAVY else SAMPLED
-    if times == 1 or is_sampled():
-        bound.weigh(layouts[0].nbytes, leaves, times=times)
+    bound.weigh(balance.ran(layouts[0].nbytes, leaves))
     if explain.REPORTS:
         explain.note("device", bound.op.name, f"{sum(layout.nbytes for layout in layouts)} B result")
     return [on_device(layout, buffer) for layout, buffer in zip(layouts, buffers, strict=True)], words

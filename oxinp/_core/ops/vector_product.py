@@ -176,14 +176,17 @@ class VectorProduct(_Summed):
     def plan_again(self, variant: Hashable) -> Any:
         """See `BoundOp.plan_again`."""
         left, right = self.left, self.right
-        planner = self._planner(_PLANNERS)
+        planner = _PLANNERS.get(left.dtype) or self._planner(_PLANNERS)
         if planner is None:
             return None
         target: Any = self.layouts[0] if variant is None else variant
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
         alignments = left.alignment, right.alignment
-        again: Again | Joined | None = planning.matrix_again(planner, right.shape, 0, steps, alignments, target)
+        written = target.strides[0] // itemsize
+        again: Again | Joined | None = planner.columns_again(
+            right.shape, steps, alignments, written, device().capability
+        )
         return again or self._planned_otherwise(_PLANNERS, variant)
 
 
@@ -227,14 +230,15 @@ class MatrixProduct(_Summed):
     def plan_again(self, variant: Hashable) -> Any:
         """See `BoundOp.plan_again`."""
         left, right = self.left, self.right
-        planner = self._planner(_PLANNERS)
+        planner = _PLANNERS.get(left.dtype) or self._planner(_PLANNERS)
         if planner is None:
             return None
         target: Any = self.layouts[0] if variant is None else variant
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
         alignments = left.alignment, right.alignment
-        again: Again | Joined | None = planning.matrix_again(planner, left.shape, 1, steps, alignments, target)
+        written = target.strides[0] // itemsize
+        again: Again | Joined | None = planner.rows_again(left.shape, steps, alignments, written, device().capability)
         return again or self._planned_otherwise(_PLANNERS, variant)
 
 

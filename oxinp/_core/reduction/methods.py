@@ -15,7 +15,7 @@ from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
 from oxinp._core.reduction import table
-from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.reduce import again, reduce
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import Arguments, ReductionRow, ScanRow
 
@@ -27,7 +27,13 @@ def _method(
     call_numpy = of_one(numpys)
     out_position = arguments.names.index("out")
 
+    is_reduction = compute is reduce
+
     def general(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if is_reduction and type(self) is types.ndarray and (held := self._held) is not None and held.host is None:
+            total = again(row, self, args, kwargs)  # type: ignore[arg-type]
+            if total is not None:
+                return total
         if len(args) <= out_position and "out" not in kwargs and not REPORTS:
             is_plain = not args and not kwargs and type(self) is types.ndarray
             result = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -44,6 +44,7 @@ from oxinp._core.reduction.binding import Dtypes, Wanted, bind
 from oxinp._core.reduction.planning import Reduced
 from oxinp._core.reduction.table import BY_UFUNC, ReductionRow
 from oxinp._kernels.problem import ReduceOp
+from oxinp._tuples import NamedTuple
 
 NO_INITIAL = np._NoValue
 """What `initial` is where none is given."""
@@ -207,29 +208,56 @@ class _Known(NamedTuple):
 
 
 def _keep(row: ReductionRow, graph: Graph, dtype: np.dtype[Any] | None, axis: Any, bound: BoundOp) -> None:
-    """Let `reduced` know a reduction of a chain, if it is of all elements or along an axis of a matrix."""
+    """Let `reduced` know a reduction of a chain, and others like it if it is of all, or along an axis of a matrix."""
     wanted: Reduced = bound.parameters
     own, ndim = bound.graphs[0], graph.layout.ndim
     is_whole = len(wanted.axes) == ndim
-    if not wanted.op.num_parameters and (is_whole or (type(axis) is int and ndim == 2)):
+    if wanted.op.num_parameters:
+        return
+    if bound.met >= MEETINGS and dtype is None and _is_plain_axis(axis):
+        remember(_MET, (row, graph, None, axis), bound)
+    if is_whole or (type(axis) is int and ndim == 2):
         known = _Known(bound.op, own.structure, own.dtype, wanted, bound.layouts[0])
         graph.structure.plans[row, ndim, dtype, None if is_whole else axis] = known
 
 
-def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None, axis: int | None = None) -> Any:
+def again(row: ReductionRow, array: Handle, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what `reduce` does of an array that is on the device, where its like has been reduced; else None.
+
+    Parameters
+    ----------
+    row : ReductionRow
+    array : Handle
+    args, kwargs
+        What a method is given: an axis at most.
+    """
+    if len(args) + len(kwargs) > 1 or (kwargs and "axis" not in kwargs):
+        return None
+    axis = args[0] if args else kwargs.get("axis")
+    if (array._known or array._layout).nbytes < balance.limit or current() is not quiet.state:
+        return None
+    return reduced(row, chain(array), axis=axis) if _is_plain_axis(axis) else None
+
+
+def _is_plain_axis(axis: Any) -> bool:
+    """Whether an axis means the same as one that is equal to it: True is no axis, and 1 is."""
+    return axis is None or type(axis) is int or (type(axis) is tuple and {int}.issuperset(map(type, axis)))
+
+
+def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None, axis: Any = None) -> Any:
     """Return the reduction of a chain that is on the device; None where `reduce` has to find out how.
 
-    It is what `reduce` does without other arguments, where a chain of that structure has been reduced before: of all
-    elements, or of a matrix along an axis.
+    It is what `reduce` does without other arguments, where a chain of that structure has been reduced before, of all
+    elements, or of a matrix along an axis; or this very one has, along others.
     """
     graph, leaves, mask = value
-    source = graph.layout
-    known: _Known | None = graph.structure.plans.get((row, source.ndim, dtype, axis))
-    if known is None or not source.size or not (graph.nodes or source.is_aligned):
-        return None
     key = row, graph, dtype, axis
     bound = _MET.get(key) or (_MET.recall(key) if _MET.old else None)
     if bound is None:
+        source = graph.layout
+        known: _Known | None = graph.structure.plans.get((row, source.ndim, dtype, axis))
+        if known is None or not source.size or not (graph.nodes or source.is_aligned):
+            return None
         op, structure, accumulated, parameters, result = known
         shape = source.shape
         if axis is not None:

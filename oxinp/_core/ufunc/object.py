@@ -18,14 +18,15 @@ from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.host.exchange import PLAIN
 from oxinp._core.host.fallback import call, placed_on_host
 from oxinp._core.lazy.array_protocol import REFUSAL
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.inlining import HEAVY, compiled
 from oxinp._core.lazy.operands import mask_operand, operand
 from oxinp._core.lazy.placement import is_recorded_on_host
-from oxinp._core.lazy.record import apply
-from oxinp._core.lazy.results import as_array, is_device_scalar, types, wrap_host
+from oxinp._core.lazy.record import apply, paired
+from oxinp._core.lazy.results import as_array, is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, check_writeable, is_host_only
 from oxinp._core.manipulation.copy import order_of, readable
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -152,6 +153,10 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         numpy_ufunc = self._row.numpy
         num_inputs = numpy_ufunc.nin
+        if num_inputs == len(args) == 2 and not kwargs and numpy_ufunc.nout == 1 and self._are_on_device(*args):
+            value = paired(self._operations_for(args)[0], *args)
+            if value is not None and value[0].layout.nbytes >= balance.limit:
+                return wrap_pending(value)
         if kwargs.get("out") is ... and len(args) == num_inputs:
             if not any(isinstance(x, Handle) for x in (*args, *kwargs.values())):
                 given = numpy_ufunc(*args, **kwargs)
@@ -201,6 +206,15 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             with contextlib.suppress(Unsupported):
                 return self._compute(copies, outs, mask, options)
         return self._fall_back(args, kwargs)
+
+    @staticmethod
+    def _are_on_device(a: Any, b: Any) -> bool:
+        """Whether two operands are arrays or scalars of ours, of which one at least is on the device alone."""
+        if type(a) is not types.ndarray and type(type(a)) is not types.scalar_type:
+            return False
+        if type(b) is not types.ndarray and type(type(b)) is not types.scalar_type:
+            return False
+        return (a._held or a._storage).host is None or (b._held or b._storage).host is None
 
     def _on_small_hosts(self, args: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute what is small and on the host as far as it has elements; NotImplemented where it is not."""

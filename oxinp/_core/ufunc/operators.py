@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import mirrored, schedule, straight, writing
 from oxinp._core.lazy.balance import balance
@@ -240,9 +241,14 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     def general(a: Any, b: Any) -> Any:
         kind = type(b)
         if kind is types.ndarray or type(kind) is types.scalar_type:
-            if (a._held or a._storage).host is None or (b._held or b._storage).host is None:
+            first, second = a._held or a._storage, b._held or b._storage
+            least: float = balance.limit
+            is_left = first.host is None or second.host is None  # else both may be the host's, too
+            if not is_left and not least and first.value is not None is not second.value:
+                is_left, least = True, config.offload_threshold
+            if is_left:
                 value = paired(operation, a, b)
-                if value is not None and value[0].layout.nbytes >= balance.limit:
+                if value is not None and value[0].layout.nbytes >= least:
                     return wrap_pending(value)
         elif kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
             result = with_number(a, b, 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.nest import magic
-from oxinp._kernels.plan import ALIGNMENT, Joined
+from oxinp._kernels.plan import ALIGNMENT, joined
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Device
-    from oxinp._kernels.plan import Again
+    from oxinp._kernels.plan import Again, Joined
     from oxinp._ptx import Kernel
 
 MAX_ALIGNMENT = 255  # bytes up to which what an address is a multiple of makes a difference, of which none is larger
@@ -90,6 +90,9 @@ class _Alike(NamedTuple):
     whole: int
     nbytes: tuple[int, ...]
     votes: tuple[int, ...] | None
+
+
+_NO_VOTES = 0, 0, 0, 0
 
 
 def _total(counts: tuple[int, ...], num_rows: int, length: int) -> int:
@@ -216,23 +219,61 @@ class KnownPasses(Passes):
                 return None
             turned = tuple([own[::-1] for own in steps])
             return self.rows_again((width, length), turned, alignments, written, device)
+        if written == 1 and steps.count((width, 1)) == len(steps):
+            return self._dense_again(width, length, alignments, device, is_first=True)
         key = 0, steps, alignments, written, width % MAX_VECTOR
         alike = self._alike.get(key) or self._meet_alike(key)
-        if alike is None or length < 2 or width == alike.whole:
+        if alike is None or length < 2 or width == alike.whole:  # of other vectors than that
             return None
         if max(alike.down * length + alike.across * width, length * width) >= MAX_INDEX_32:
             return None
-        if alike.votes is None or _total(alike.votes, length, width) <= 0:
+        elements, rows, columns, others = alike.votes or _NO_VOTES  # `_total`, spelled out, as below
+        if length * (elements * width + rows) + columns * width + others <= 0:
             return None
-        is_measured = _total(alike.nbytes, length, width) >= MIN_TUNED_NBYTES
+        elements, rows, columns, others = alike.nbytes
+        is_measured = length * (elements * width + rows) + columns * width + others >= MIN_TUNED_NBYTES
         first = self._columns_launch(alike.walk, shape, alike.values, written, device, is_measured=is_measured)
+        return self._joined(first, width, written, device)
+
+    def _dense_again(
+        self, num_kept: int, length: int, alignments: tuple[int, ...], device: Device, *, is_first: bool
+    ) -> Again | Joined | None:
+        """Return the launches of the plan for matrices that lie without gaps, reduced into a vector that does.
+
+        It is what `_contiguous` comes to, whose parameters these are.
+        """
+        if self.wants_index or self.op.wants_index or self.op.num_parameters:
+            return None
+        if num_kept < 2 or length < 2 or num_kept * length >= MAX_INDEX_32:
+            return None
+        pitch = num_kept if is_first else length
+        walk = self._walks.get((is_first, pitch % MAX_VECTOR, False, *alignments))
+        if walk is None:
+            return None
+        moves = tuple([(pitch, 1)[loop] for loops, _ in walk.chain.moves for loop in loops])
+        is_measured = num_kept * length * self._nbytes >= MIN_TUNED_NBYTES
+        shape = (length, num_kept) if is_first else (num_kept, length)
+        launch = self._columns_launch if is_first else self._rows_launch
+        return self._joined(launch(walk, shape, moves, 1, device, is_measured=is_measured), num_kept, 1, device)
+
+    def _joined(
+        self, first: tuple[Again, int] | None, width: int, written: int, device: Device
+    ) -> Again | Joined | None:
+        """Return the launches of a reduction to a vector, of which the first may leave several results for each.
+
+        Parameters
+        ----------
+        first : tuple of Again and int, or None
+            The first launch, and how many results it leaves; None where its kernel has not been made.
+        width : int
+            Elements of the vector.
+        written, device
+            See `columns_again`.
+        """
         if first is None or first[1] == 1:
             return None if first is None else first[0]
-        return self._joined(*first, width, written, device)
-
-    def _joined(self, again: Again, num_chunks: int, width: int, written: int, device: Device) -> Joined | None:
-        """Return the launches of a reduction to a vector whose first one leaves several results for each element."""
-        joining = self.joining
+        again, num_chunks = first
+        joining = self._joining or self.joining
         if written == 1:
             found = joining._walks.get((True, width % MAX_VECTOR, False, ALIGNMENT))
         else:
@@ -243,7 +284,7 @@ class KnownPasses(Passes):
         (loops, _), *_ = found.chain.moves
         values = (*[(width, 1)[loop] for loop in loops],)
         second = joining._columns_launch(found, (num_chunks, width), values, written, device)
-        return None if second is None else Joined(again, second[0], num_chunks * width * self.op.acc.nbytes)
+        return None if second is None else joined((again, second[0], num_chunks * width * self.op.acc.nbytes))
 
     def rows_again(
         self,
@@ -259,6 +300,8 @@ class KnownPasses(Passes):
         `columns_again`.
         """
         num_rows, length = shape
+        if written == 1 and steps.count((length, 1)) == len(steps):
+            return self._dense_again(num_rows, length, alignments, device, is_first=False)
         key = 1, steps, alignments, written, 0
         along = self._alike.get(key) or self._meet_alike(key)
         if along is None or num_rows < 2 or length < 2 or length == along.whole:
@@ -267,7 +310,23 @@ class KnownPasses(Passes):
             return None
         if along.votes is not None and num_rows >= MIN_COLUMNS and _total(along.votes, num_rows, length) > 0:
             return None
-        chain, vector, unroll, kernels = along.walk
+        is_measured = _total(along.nbytes, num_rows, length) >= MIN_TUNED_NBYTES
+        first = self._rows_launch(along.walk, shape, along.values, written, device, is_measured=is_measured)
+        return self._joined(first, num_rows, written, device)
+
+    def _rows_launch(
+        self,
+        walk: Walk,
+        shape: tuple[int, int],
+        moves: tuple[int, ...],
+        written: int,
+        device: Device,
+        *,
+        is_measured: bool = False,
+    ) -> tuple[Again, int] | None:
+        """Return what `_columns_launch` does of `_rows`."""
+        num_rows, length = shape
+        chain, vector, unroll, kernels = walk
         num_units = length // vector
         group, count, at_once, chunk = self._group_rows(num_rows, num_units, unroll, device.num_sms)
         num_chunks = -(-num_units // max(chunk, 1)) or 1
@@ -280,18 +339,17 @@ class KnownPasses(Passes):
             kernel = self._kernels.get(spec)
             if kernel is not None:
                 kernels[group, count, at_once, is_split] = spec, kernel
-        if _total(along.nbytes, num_rows, length) >= MIN_TUNED_NBYTES and not at_once:
+        if is_measured and not at_once:
             known = measured(spec, num_rows, num_rows * length, device)
             if known is not spec:
                 kernel = self._kernels.get(known)
         if kernel is None:
             return None
-        values = *along.values, 1 if is_split else written, 0, num_rows, num_units, length - num_units * vector
+        values = *moves, 1 if is_split else written, 0, num_rows, num_units, length - num_units * vector
         if is_split:
             values += (chunk, num_chunks, *magic(num_chunks))
         blocks = -(-num_rows // (max(1, at_once) * spec.block // group))
-        again = kernel, (blocks * num_chunks, 1, 1), values
-        return self._joined(again, num_chunks, num_rows, written, device) if is_split else again
+        return (kernel, (blocks * num_chunks, 1, 1), values), num_chunks
 
     def _meet_alike(self, key: tuple[Any, ...]) -> _Alike | None:
         """Find what `columns_again` and `rows_again` need of matrices that lie like this, and keep it."""

@@ -5,12 +5,13 @@ All are exact, with the results of NumPy for zeros of either sign, infinities an
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import SIGNED, f16, f32, f64, i32, u16, u32, u64
+from oxinp._tuples import NamedTuple
 
 _INFINITY = float("inf")
 

@@ -361,7 +361,7 @@ def test_what_is_met_again_is_kept(data):
     oxinp.evaluate(x[:50] * y[:50])
     graphs = []
     for _ in range(MEETINGS + RENTED + 2):
-        z = x[:77] * y[:77]
+        z = x[:777] * y[:777]  # no small parts, which a loop reads a mirror for
         graphs.append(z._storage.value[0])
         oxinp.evaluate(z)
     first, *others = graphs[MEETINGS:]

@@ -1,5 +1,6 @@
 """Functions that make something new of small arrays: NumPy's results, that share memory with no argument."""
 
+import operator
 import re
 import sys
 import warnings
@@ -177,8 +178,8 @@ def test_references_are_given_back():
 
 
 def test_what_may_be_written_to_is_no_argument():
-    for function in calls.FUNCTIONS:
-        assert most_positional(function) >= 1
+    for name in calls.FUNCTIONS:
+        assert most_positional(operator.attrgetter(name)(np)) >= 1
     assert most_positional(np.clip) == 3
     out = oxinp.zeros(3)
     assert np.clip(oxinp.arange(3.0), 0.5, 1.5, out) is out

@@ -17,7 +17,7 @@ import pytest
 
 import oxinp
 from oxinp import config
-from oxinp._core.native import install, objects
+from oxinp._core.native import counting, install, objects
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("usual_threshold")
@@ -361,9 +361,11 @@ def test_setting_changes_slots_at_once():
 @needs_slots
 def test_without_executable_pages_python_does_it(monkeypatch):
     with config.override(machine_code=False):
-        monkeypatch.setattr(install, "_mapped", lambda _: None)
-        monkeypatch.setattr(install, "_made", install._made.__wrapped__)
-        assert not install.install(oxinp.ndarray)
+        monkeypatch.setattr(counting, "mapped", lambda _: None)
+        natives = install.Natives(oxinp.ndarray, {})
+        natives.follow(is_used=True)
+        natives.write_all()
+        assert not natives.is_followed()
         assert float((oxinp.ones(3) + 1).sum()) == 6.0
 
 

@@ -1,0 +1,96 @@
+"""What there is machine code for, by name: apart from what writes it, which is imported when the first is wanted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+BINARY = {
+    "add": ("add", "add"),
+    "subtract": ("sub", "subtract"),
+    "multiply": ("mul", "multiply"),
+    "true_divide": ("truediv", "divide"),
+    "floor_divide": ("floordiv", "floor_divide"),
+    "remainder": ("mod", "remainder"),
+    "and": ("and", "bitwise_and"),
+    "or": ("or", "bitwise_or"),
+    "xor": ("xor", "bitwise_xor"),
+    "lshift": ("lshift", "left_shift"),
+    "rshift": ("rshift", "right_shift"),
+}
+"""Slots of operators, and what their methods and their ufuncs are called."""
+UNARY = ("negative", "absolute", "invert")
+ASKING = {
+    "matrix_multiply": ("__matmul__", "__rmatmul__"),
+    "power": ("__pow__", "__rpow__"),
+    **{name: (f"__{method}__", f"__r{method}__") for name, (method, _) in BINARY.items()},
+}
+"""Slots whose function of Python's asks whether it is in the slot itself, and the methods that it calls."""
+SLOTS = (
+    *("length", "subscript", "ass_subscript", "compare"),
+    *ASKING,
+    *(f"inplace_{name}" for name in BINARY),
+    *UNARY,
+)
+"""Slots of arrays whose calls are counted."""
+RETURNING_INTEGERS = ("length", "ass_subscript")
+"""Those that return no object."""
+
+NUMBERS = (np.float64, np.float32, np.int64, np.complex128, np.int32, np.uint8)
+"""Types of NumPy's numbers that ask an array at once, by these slots."""
+OF_NUMBERS = ("add", "subtract", "multiply", "true_divide")
+
+REDUCTIONS = ("sum", "mean", "max", "min", "any", "all")
+"""Functions and methods that make a number of an array."""
+ANEW = (
+    *("append", "average", "bincount", "convolve", "copy", "correlate", "count_nonzero", "cumprod", "delete"),
+    *("diff", "digitize", "einsum", "full_like", "gradient", "hstack", "inner", "insert", "interp", "isclose", "isin"),
+    *("median", "prod", "round", "searchsorted", "sort", "stack", "std", "take", "tensordot", "trace", "tril"),
+    *("triu", "var", "vdot", "vstack", "allclose", "array_equal", "argmax", "argmin", "argsort", "clip", "cumsum"),
+)
+"""Functions that make something new, as large as what they are given at most, and no tuple."""
+TRANSFORMS = (
+    *("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),
+    *("fftshift", "ifftshift"),
+)
+"""Those of `numpy.fft`."""
+FUNCTIONS = (
+    *("arange", "array", "asarray", "concatenate", "dot", "empty", "empty_like", "flip", "linalg.norm", "ones"),
+    *("outer", "ravel", "reshape", "roll", "swapaxes", "transpose", "where", "zeros", "zeros_like"),
+    *REDUCTIONS,
+    *ANEW,
+    *(f"fft.{name}" for name in TRANSFORMS),
+)
+"""Functions of NumPy's whose likes of ours have code, in its submodules, too."""
+METHODS_ANEW = (
+    *("clip", "cumprod", "cumsum", "dot", "flatten", "prod", "round", "std", "take", "tolist", "trace", "var"),
+)
+"""Methods that make something new, in the same way."""
+METHODS_OF_ONE = ("argmax", "argmin", "argsort", "copy")
+"""Those that are mostly called with nothing else."""
+METHODS = (
+    *("astype", "ravel", "reshape", "swapaxes", "transpose"),
+    *REDUCTIONS,
+    *METHODS_OF_ONE,
+    *METHODS_ANEW,
+)
+"""Methods of arrays."""
+OF_UFUNCS = ("outer", "reduce", "accumulate")
+"""Methods of ufuncs."""
+
+__all__ = [
+    "ANEW",
+    "ASKING",
+    "BINARY",
+    "FUNCTIONS",
+    "METHODS",
+    "METHODS_ANEW",
+    "METHODS_OF_ONE",
+    "NUMBERS",
+    "OF_NUMBERS",
+    "OF_UFUNCS",
+    "REDUCTIONS",
+    "RETURNING_INTEGERS",
+    "SLOTS",
+    "TRANSFORMS",
+    "UNARY",
+]

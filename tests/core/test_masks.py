@@ -1,0 +1,110 @@
+"""Masks that are used more than once: the device is waited for once to know how many elements are chosen."""
+
+# ruff: noqa: ICN001, ARG001 - oxinp is np, and programs take either
+
+import gc
+import weakref
+
+import numpy
+import pytest
+
+import oxinp as np
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.usefixtures("on_device")
+
+
+def values(kind, shape):
+    draw = numpy.random.default_rng(4)
+    x = draw.normal(0, 2, shape)
+    return (x + 1j * draw.normal(0, 2, shape) if kind == "D" else x).astype(kind)
+
+
+def escape(np, c, steps):
+    z = np.zeros_like(c)
+    count = np.zeros(c.shape, int)
+    for n in range(steps):
+        inside = np.abs(z) < 2.0
+        count[inside] = n
+        z[inside] = z[inside] ** 2 + c[inside]
+    return z, count
+
+
+@pytest.mark.parametrize("shape", [(3000,), (40, 70)], ids=str)
+def test_a_loop_over_masks_waits_once_in_each_turn(shape, stats):
+    given = values("D", shape) / 60
+    c = np.asarray(given) * 1
+    np.evaluate(c)
+    fetched = []
+    for steps in (4, 9):
+        before = stats().d2h_bytes
+        ours = escape(np, c, steps)
+        np.evaluate(*ours)
+        fetched.append(stats().d2h_bytes - before)
+        for mine, theirs in zip(ours, escape(numpy, given, steps), strict=True):
+            assert_same(mine, theirs)
+    assert fetched[1] == 9 * 8  # a count in each turn, from the first one on, where loops like it have run before
+
+
+def read_and_changed(np, x, y, keep):
+    yield x[keep], y[keep], x[keep], y[keep]
+    keep[3:50] = False
+    yield x[keep], y[keep]
+    keep ^= True
+    yield x[keep], y[keep], x[keep]
+    x[keep] = y[keep]
+    yield (x[keep],)
+    keep[keep] = False
+    yield x[keep], keep
+    keep[...] = x > 0
+    keep[7] = True
+    x[keep] += 1
+    yield x, x[keep]
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_a_mask_chooses_follows_what_is_written_to_it(times):
+    pairs = [values(kind, (40, 30)) for kind in "dd"]
+    for _ in range(times):
+        theirs = [x.copy() for x in pairs] + [pairs[0] > 1]
+        ours = [np.asarray(x) * 1 for x in pairs] + [np.asarray(pairs[0]) > 1]
+        for mine, wanted in zip(read_and_changed(np, *ours), read_and_changed(numpy, *theirs), strict=True):
+            for x, y in zip(mine, wanted, strict=True):
+                assert_same(x, y)
+
+
+def test_views_of_a_mask_are_masks_of_their_own():
+    given = values("d", (60, 50))
+    for _ in range(3):
+        x, keep = np.asarray(given) * 1, np.asarray(given) > 1
+        for part in (slice(0, 30), slice(30, 60), slice(None, None, 2)):
+            for _ in range(3):
+                assert_same(x[part][keep[part]], given[part][(given > 1)[part]])
+        assert_same(x[keep], given[given > 1])
+        assert_same(x.T[keep.T], given.T[(given > 1).T])
+
+
+def test_numbers_go_with_the_mask():
+    x = np.asarray(values("d", (3000,))) * 1
+    keep = x > 1
+    for _ in range(4):
+        np.evaluate(x[keep])
+    numbers = weakref.ref(keep._storage.value.numbers)
+    assert numbers() is not None
+    keep[0] = True
+    np.evaluate(keep)
+    gc.collect()
+    assert numbers() is None
+    for _ in range(4):
+        np.evaluate(x[keep])
+    numbers = weakref.ref(keep._storage.value.numbers)
+    del keep
+    gc.collect()
+    assert numbers() is None
+
+
+def test_a_mask_that_is_used_once_takes_no_more_than_it_did(launches):
+    x = np.asarray(values("d", (3000,))) * 1
+    np.evaluate(x, x[x > 0.5])
+    first = launches(lambda: x[x > 0.5])
+    assert [launches(lambda: x[x > 0.5]) for _ in range(4)] == [first] * 4
