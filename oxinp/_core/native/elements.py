@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.balance import SAMPLED, balance
+from oxinp._core.lazy.balance import LAUNCH, SAMPLED, balance
 from oxinp._core.lazy.handle import NOWHERE
 from oxinp._core.memory.storage import Stale
 from oxinp._core.native import loops, objects
@@ -25,6 +25,7 @@ from oxinp._core.native.function import (
     KNOWN,
     LIGHT,
     LIMIT,
+    MIDDLE,
     MOST_WRITTEN,
     NONE,
     SEEN,
@@ -84,7 +85,31 @@ def _require_key(function: Function, array: str) -> None:
     function.code.load_int("rax", array, ARRAY_NDIM)  # of one number NumPy makes a view
     function.code.compare_number("rax", 0)
     function.code.jump("general", "e")
-    function.require_middle(array)
+    function.multiply_extents(array)
+    function.count_narrow(array)
+    function.require_below(MIDDLE, "rax")
+
+
+def _require_indexed(function: Function, key: str | None) -> None:
+    """Go to the general function unless an array that is indexed, in `r12`, is small, or the host's by its bytes.
+
+    So it is by what has been learned, too: that is weighed, unless a register has a key of few elements.
+    """
+    code, is_larger, is_weighed, done = function.code, *(function.new_label() for _ in range(3))
+    function.multiply_extents("r12")
+    function.count_words("r12")
+    function.require_below(MIDDLE, "rax", is_larger)
+    code.jump(done)
+    code.label(is_larger)
+    function.require_reach(LIGHT, is_bounded=False)
+    if key is not None:
+        function.unless_smaller(key, is_weighed)
+        code.jump(done)
+        code.label(is_weighed)
+        function.multiply_extents("r12")
+        function.count_words("r12")
+    function.count_learned(LIGHT, "start", 1.0, LAUNCH)
+    code.label(done)
 
 
 def _load_mixed(function: Function, target: str) -> None:
@@ -142,14 +167,14 @@ def _return_chosen(function: Function, numpys: int) -> None:
     """Lay out ``advanced`` and ``mixed``: a new array of the elements that a key chooses."""
     code, is_made, is_new = function.code, function.new_label(), function.new_label()
     code.label("mixed")
-    function.require_middle("r12")
+    _require_indexed(function, None)
     _load_mixed(function, "r14")
     function.call_keeping(numpys, "r12", "r14", result="r13")
     function.drop("r14")
     code.jump("found")
     code.label("advanced")
     _load_advanced(function, "r14")
-    function.require_middle("r12")
+    _require_indexed(function, "r14")
     function.call_keeping(numpys, "r12", "r14", result="r13")
     code.label("found")
     code.compare_number("r13", 0)
@@ -159,7 +184,9 @@ def _return_chosen(function: Function, numpys: int) -> None:
     code.label(is_made)
     code.move("r14", "r13")
     function.unless_type("r14", np.ndarray, "chosen")
-    function.require_middle("r14", "too large")
+    function.multiply_extents("r14")
+    function.count_words("r14")
+    function.require_reach(LIGHT, "too large", is_bounded=False)
     code.test_with("r14", ARRAY_FLAGS, loops.OWNER)
     code.jump("chosen", "ne")
     code.load("rcx", "r14", ARRAY_BASE)  # its axes may be in another order than those of what has its elements
@@ -237,6 +264,7 @@ def subscript(kind: type, before: int) -> bytes:
     function = Function(kind, before)
     code, numpys = function.code, objects.slot(np.ndarray, "subscript").value
     function.begin()
+    code.label("start")
     function.unless_type("rbx", kind, "general")
     function.load_seen("r12", "rbx", storage="r13")
     function.unless_type("rbp", kind, "basic")

@@ -193,14 +193,7 @@ class Function(Frame):
         else:
             for _ in range(share.bit_length() - 1):
                 self.code.halve("rax")
-            is_wide, is_narrow = self.new_label(), self.new_label()
-            self.code.load("r8", seen, ARRAY_DTYPE)
-            self.if_one_of("r8", map(np.dtype, NARROW), is_narrow)
-            self.code.jump(is_wide)
-            self.code.label(is_narrow)
-            for _ in range(3):
-                self.code.halve("rax")
-            self.code.label(is_wide)
+            self.count_narrow(seen)
             self.require_below(MIDDLE, "rax")
         self.code.label(done)
 
@@ -360,6 +353,17 @@ class Function(Frame):
         code.label(is_wide)
         code.add_register("rax", "rax")
         code.label(done)
+
+    def count_narrow(self, array: str) -> None:
+        """Let `rax`, the elements of an array of NumPy's, have words of 8 bytes where those are of one byte each."""
+        code, is_wider, is_narrow = self.code, self.new_label(), self.new_label()
+        code.load("r8", array, ARRAY_DTYPE)
+        self.if_one_of("r8", map(np.dtype, NARROW), is_narrow)
+        code.jump(is_wider)
+        code.label(is_narrow)
+        for _ in range(3):
+            code.halve("rax")
+        code.label(is_wider)
 
     def unless_smaller(self, array: str, label: str, most: int | None = None) -> None:
         """Go to a label where an array of NumPy's has too many elements to be `FEW`, or at least a number of them."""

@@ -334,6 +334,14 @@ def test_both_ways_are_one(is_native):
         "a[:] = b",
         "a[5:] = 2.0",
         "a.reshape(-1, 50)[b[:9].astype(int), 3] = b[:9]",
+        "a.reshape(-1, 50)[b[:9].astype(int), 3]",
+        "a.reshape(-1, 50)[b[:9].astype(int)]",
+        "a[b[:9].astype(int)]",
+        "a[a > 1.5]",
+        "a.reshape(-1, 50)[a.reshape(-1, 50) > 1.5]",
+        "a.reshape(-1, 50)[a.reshape(-1, 50)[:, 0] > 1.5]",
+        "(1j * a)[a > 1.5]",
+        "a[a > 1.5] = 2.0",
     ],
 )
 def test_what_has_been_learned_to_be_the_hosts_is_weighed(statement, size):
@@ -395,6 +403,27 @@ def test_larger_operations_are_weighed_as_often_as_they_count(statement, monkeyp
     assert abs(sum(weighed) - 4 * SAMPLED) <= 4
     assert len(weighed) < 2 * SAMPLED
     assert "operator" not in entered
+
+
+def test_few_elements_of_what_belongs_on_the_host_are_read_by_machine_code():
+    with config.override(offload_threshold=65536, adaptive_placement=True):
+        balance.begin(65536, is_adaptive=True)
+        try:
+            balance._settle(5)
+            a, k = oxinp.asarray(np.linspace(1.0, 2.0, 60_000)), oxinp.asarray(np.arange(5))
+            mask = a > 1.5
+            for _ in range(40):
+                a[k], a[mask]
+            entered = []
+            sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_name))
+            try:
+                for _ in range(40):
+                    a[k], a[mask]
+            finally:
+                sys.setprofile(None)
+        finally:
+            balance.begin(65536, is_adaptive=True)
+    assert "__getitem__" not in entered, set(entered)
 
 
 @pytest.mark.parametrize("number", [1e-46, -1e-46, 1e-40, 1e-30, 0.0, -0.0])
