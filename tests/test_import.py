@@ -74,19 +74,6 @@ def test_import_leaves_out_what_numpy_does(loaded, slow):
     assert slow not in set(loaded["modules"]) - set(numpys["modules"])
 
 
-TYPED = """
-import json
-import oxinp
-made = [kind for kind in tuple.__subclasses__() if kind.__module__.startswith("oxinp.") and hasattr(kind, "_fields")]
-print(json.dumps([kind.__name__ for kind in made if hasattr(kind, "__orig_bases__")]))
-"""
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes do not tell")
-def test_import_makes_no_named_tuple_the_slow_way():
-    assert json.loads(in_fresh_process(TYPED)) == []
-
-
 # The first kernel of a process waits for these as well.
 FIRST_KERNEL = """
 import json, sys

@@ -9,7 +9,7 @@ import operator as python_operator
 from collections.abc import Callable
 from itertools import product
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from oxinp._core.errors.state import quiet
 from oxinp._core.lazy import schedule
@@ -17,7 +17,6 @@ from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.inlining import HEAVY, compiled
 from oxinp._core.lazy.results import types
 from oxinp._core.ufunc.table import UFUNCS, UfuncRow
-from oxinp._tuples import NamedTuple
 
 
 def reach_of(row: UfuncRow) -> int:
