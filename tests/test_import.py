@@ -10,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # The promise is 50 ms above NumPy on the H200's host, judged by `asv_benchmarks` (imports.Import). Here, on machines
-# that are slower, it may be twice that, or NumPy's own where that is more; with SciPy or the emulator it would be more.
-LIMIT_MS = 100.0
+# that are slower, it may be somewhat more than NumPy's own, which is the same kind of work; with SciPy, the emulator
+# or what writes machine code it would be more.
+LIMIT_MS, LIMIT_OF_NUMPYS = 50.0, 1.4
 RUNS = 7
 
 # The time that the importing thread computes. The clock also runs while other programs have the processor, and the
@@ -46,7 +47,7 @@ def test_import_time(tmp_path):
         [float(in_fresh_process(TIMED.format(name), **cached)) for name in ("numpy", "oxinp")] for _ in range(RUNS)
     ]
     numpys, ours = zip(*pairs, strict=True)
-    assert min(ours) - min(numpys) < max(LIMIT_MS, min(numpys)), pairs
+    assert min(ours) - min(numpys) < max(LIMIT_MS, LIMIT_OF_NUMPYS * min(numpys)), pairs
 
 
 def test_import_leaves_cuda_alone(loaded):
