@@ -12,9 +12,7 @@ import math
 import os
 import sys
 from itertools import count
-from typing import TYPE_CHECKING, Any
-
-from oxinp._tuples import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -10,8 +10,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 # The promise is 50 ms above NumPy on the H200's host, judged by `asv_benchmarks` (imports.Import). Here, on machines
-# that are slower, it may be twice that, or NumPy's own where that is more; with SciPy or the emulator it would be more.
-LIMIT_MS = 100.0
+# that are slower, it may be somewhat more than NumPy's own, which is the same kind of work; with SciPy, the emulator
+# or what writes machine code it would be more.
+LIMIT_MS, LIMIT_OF_NUMPYS = 50.0, 1.4
 RUNS = 7
 
 # The time that the importing thread computes. The clock also runs while other programs have the processor, and the
@@ -46,7 +47,7 @@ def test_import_time(tmp_path):
         [float(in_fresh_process(TIMED.format(name), **cached)) for name in ("numpy", "oxinp")] for _ in range(RUNS)
     ]
     numpys, ours = zip(*pairs, strict=True)
-    assert min(ours) - min(numpys) < max(LIMIT_MS, min(numpys)), pairs
+    assert min(ours) - min(numpys) < max(LIMIT_MS, LIMIT_OF_NUMPYS * min(numpys)), pairs
 
 
 def test_import_leaves_cuda_alone(loaded):
@@ -72,19 +73,6 @@ def test_import_leaves_out(loaded, heavy):
 def test_import_leaves_out_what_numpy_does(loaded, slow):
     numpys = json.loads(in_fresh_process(INSPECTED.replace("import oxinp", "import numpy")))
     assert slow not in set(loaded["modules"]) - set(numpys["modules"])
-
-
-TYPED = """
-import json
-import oxinp
-made = [kind for kind in tuple.__subclasses__() if kind.__module__.startswith("oxinp.") and hasattr(kind, "_fields")]
-print(json.dumps([kind.__name__ for kind in made if hasattr(kind, "__orig_bases__")]))
-"""
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="classes do not tell")
-def test_import_makes_no_named_tuple_the_slow_way():
-    assert json.loads(in_fresh_process(TYPED)) == []
 
 
 # The first kernel of a process waits for these as well.

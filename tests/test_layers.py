@@ -13,7 +13,6 @@ ROOT = Path(__file__).resolve().parents[1]
 # Layer: the layers that it may import, apart from itself and the standard library. A module belongs to the layer with
 # the longest matching prefix; what is left of oxinp is the top, which may import everything.
 BELOW_CORE = (
-    "oxinp._tuples",
     "oxinp._driver",
     "oxinp._config",
     "oxinp._version",
@@ -34,14 +33,13 @@ PACKAGES = (
     "oxinp.testing",
 )
 LAYERS = {
-    "oxinp._tuples": (),
     "oxinp._driver": (),
-    "oxinp._config": ("oxinp._tuples",),
+    "oxinp._config": (),
     "oxinp._version": (),
     "oxinp._terminal": (),
-    "oxinp._ptx": ("oxinp._tuples", "numpy"),
-    "oxinp._kernels": ("oxinp._tuples", "oxinp._ptx", "numpy"),
-    "oxinp._runtime": ("oxinp._tuples", "oxinp._driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "numpy"),
+    "oxinp._ptx": ("numpy",),
+    "oxinp._kernels": ("oxinp._ptx", "numpy"),
+    "oxinp._runtime": ("oxinp._driver", "oxinp._config", "oxinp._version", "oxinp._ptx", "numpy"),
     "oxinp._core": BELOW_CORE,
     "oxinp._api": BELOW_API,
     "oxinp._runner": (*BELOW_MODULES, *PACKAGES, "oxinp.cuda"),

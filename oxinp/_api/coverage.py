@@ -16,7 +16,7 @@ refused    there, but raises, for a reason
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from oxinp._api.fronts import CALLS_BACK
 from oxinp._core.host.fallback import KEPT, Mutated
 from oxinp._core.ops.gufuncs import GUFUNCS
 from oxinp._core.ufunc.table import UFUNCS
-from oxinp._tuples import NamedTuple
 
 NATIVE = "native"
 COMPOSED = "composed"

@@ -7,10 +7,11 @@ what the object itself says: a function is *host* (and what it writes to is read
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from oxinp._api.coverage import COMPOSED, HOST, NATIVE, OWN, REFUSED, CoverageRow
 from oxinp._api.host_parts import HOST_PARTS
 from oxinp._core.host.fallback import KEPT
-from oxinp._tuples import NamedTuple
 
 
 class Submodule(NamedTuple):

@@ -8,9 +8,7 @@ choice that is decided here can be tuned, and answers are stored by their fields
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Protocol, get_type_hints
-
-from oxinp._tuples import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, get_type_hints
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,13 +15,12 @@ import importlib
 from collections.abc import Callable
 from functools import reduce
 from operator import and_, or_
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oxinp._kernels.plan import REPORT_ADDRESS_BITS
 from oxinp._ptx.types import Type, f16, f32, pred, u8, u32, u64
-from oxinp._tuples import NamedTuple
 
 DIVIDE, OVER, UNDER, INVALID = 1, 2, 4, 8
 INFINITE, NAN = 16, 32

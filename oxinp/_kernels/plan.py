@@ -7,10 +7,9 @@ others has their steps on its own buffers, see `Plan.on`.
 from __future__ import annotations
 
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from oxinp._ptx.frozen import Frozen
-from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

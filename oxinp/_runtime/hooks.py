@@ -5,9 +5,7 @@ The lists are read each time, in order. A callable takes no argument and its res
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from oxinp._tuples import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable

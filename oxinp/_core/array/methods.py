@@ -11,7 +11,7 @@ import operator
 import sys
 from collections.abc import Callable
 from types import FunctionType, GenericAlias
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from oxinp._core.ops import creation
 from oxinp._core.subclass import make, plain
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._core.ufunc.table import UFUNCS
-from oxinp._tuples import NamedTuple
 
 OWN = "own"
 HOST = "host"

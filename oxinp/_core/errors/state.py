@@ -6,13 +6,12 @@ after each change: while it is `quiet.state`, nothing is to be told, and that on
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oxinp._config import before_change, config
 from oxinp._core.errors.hearing import state
-from oxinp._tuples import NamedTuple
 
 KINDS = {"divide": 1, "over": 2, "under": 4, "invalid": 8}
 """NumPy's kinds of errors, and their bits."""

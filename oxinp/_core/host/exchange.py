@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,6 @@ from oxinp._core.lazy.views import NumpyArray, view_at
 from oxinp._core.memory.host_side import host_bytes, is_dense, seen_at
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.storage import Storage, is_shared
-from oxinp._tuples import NamedTuple
 
 # Types that hold no array of ours: a list of a million floats is looked through at the speed of a set.
 PLAIN = frozenset(

@@ -9,7 +9,7 @@ does not take, it leaves to the function itself by `NotImplemented`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from oxinp._core.host.makers import making_function
 from oxinp._core.host.matrices import of_small_matrices
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
-from oxinp._tuples import NamedTuple
 
 _Array = np.ndarray
 

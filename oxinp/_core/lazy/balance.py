@@ -74,6 +74,9 @@ HEAVY = 8.0
 """How much longer NumPy takes for what is weighed each time, since one in `SAMPLED` would be too few to go by."""
 _PERIOD = 8
 """Notes after which placement is judged anew."""
+_IDLE, _FADING = 64, 0.9
+"""Judgements after which a size counts as left that nothing has been noted of, and what is remembered of it after each
+more: the way back from where large arrays were better off must not take as long as they were there."""
 _REMEMBERED = 8 * SAMPLED
 """Launches by whose average it is known what one takes beyond its price."""
 _PROOF = 64
@@ -102,8 +105,10 @@ class Balance:
         "_between",
         "_beyond",
         "_due",
+        "_earned",
         "_fetch",
         "_has_waited",
+        "_idle",
         "_in_turn",
         "_last",
         "_level",
@@ -133,6 +138,8 @@ class Balance:
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
         self._most = [MAX_WEIGHT] * NUM_SIZES  # of the weights
+        self._idle = [0] * NUM_SIZES  # judgements since anything was noted, by size
+        self._earned = 0.0  # microseconds that the device has gained since the last change
         self._level = self.limit = 0
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self._has_waited = False
@@ -342,6 +349,8 @@ class Balance:
         if size >= NUM_SIZES:
             return
         self._weights[size] += microseconds
+        self._idle[size] = 0
+        self._earned += microseconds
         most = self._most
         if microseconds > most[size]:
             most[size] = microseconds
@@ -363,6 +372,9 @@ class Balance:
         share = MAX_WEIGHT / (MAX_WEIGHT + self._beyond * MIN_GAIN) if is_forgetful else 1.0
         self._beyond = 0
         for size in range(NUM_SIZES - 1, -1, -1):
+            self._idle[size] += 1
+            if self._idle[size] > _IDLE:
+                weights[size] *= _FADING
             weight = weights[size]
             if share < 1 and weight < 0 and size >= level:  # what larger work gained meanwhile is not remembered either
                 weight = weights[size] = weight * share
@@ -382,9 +394,9 @@ class Balance:
             return  # what follows would change nothing
         sums = [0.0, *accumulate(weights)]
         present = sums[level] + self._between
-        if not level and sums[-1] >= MAX_WEIGHT and self._since >= _PROOF:  # the device has proved right
-            self._return = RETURN
-            if not self._since % _LONG_PROOF:
+        if not level and sums[-1] >= MAX_WEIGHT and (self._since >= _PROOF or self._earned >= self._return):
+            self._return = RETURN  # the device has proved right
+            if self._since >= _PROOF and not self._since % _LONG_PROOF:
                 self._switch = max(SWITCH, self._switch / 2)
         sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
         better = []
@@ -420,6 +432,7 @@ class Balance:
         self._between = self._in_turn = self._fetch = 0.0
         self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
+        self._earned = 0.0
         self._source = 0
         self._level = level
         self._follow_level()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.dtypes import DEVICE_TYPES, scalar_value
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.recent import MEETINGS
-from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Loop, Operation

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from oxinp._runtime import hooks
 from oxinp._terminal import columns, table
-from oxinp._tuples import NamedTuple
 
 _LIBRARIES = {"oxinp", "numpy", "scipy"}  # whose lines are not the user's
 

@@ -16,14 +16,13 @@ shape; broadcasting happens at leaves, so an operand of another shape that is st
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import Recent
-from oxinp._tuples import NamedTuple
 
 MAX_NODES = 64
 MAX_LEAVES = 24

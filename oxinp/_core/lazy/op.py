@@ -7,7 +7,7 @@ methods of arrays and SciPy's names are thin fronts over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
 from oxinp._core.lazy.balance import AGAIN, FIRST, HEAVY, LAUNCH, SAMPLED, balance, host_nbytes, is_sampled
@@ -19,7 +19,6 @@ from oxinp._core.lazy.sized import run_sized_once
 from oxinp._core.memory.layout import Layout
 from oxinp._ptx.frozen import Frozen
 from oxinp._runtime import here
-from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from oxinp._kernels.plan import Again, Joined, Plan

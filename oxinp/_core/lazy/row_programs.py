@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.chains import operand
@@ -13,7 +13,6 @@ from oxinp._core.lazy.expr import MAX_LEAVES, MAX_NODES, Graph
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, contiguous_strides
-from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oxinp._core.lazy.inlining import compiled
-from oxinp._tuples import NamedTuple
 
 _VIEW_TEXT = """
 def make(general):

@@ -65,8 +65,8 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     if chain is None:
         return False
     added, seen, entries, mask, graph = chain
-    if layout.ndim > 1 and graph is not None and graph.met >= MEETINGS + RENTED:
-        return False  # it comes again, and is recorded and written by a program of its own: that takes less
+    if graph is not None and graph.met >= MEETINGS + RENTED:
+        return _update_again(operation, array, layout, chain)
     structures = leaf(layout).structure, added
     dtype = layout.dtype
     join = operation.alike.get((structures, None, dtype)) or operation.joins.get((structures, None, dtype))
@@ -79,6 +79,28 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
             return False
     storage = array._held or array._storage
     return attempt(_run, storage, layout, (join.structure, seen, entries, mask, None), None, True)
+
+
+def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _Chain) -> bool:
+    """Do what `update` does with the program that has been planned for what comes again; False where there is none."""
+    _, _, entries, mask, graph = chain
+    assert graph is not None
+    storage = array._held or array._storage
+    made = graph.layout
+    target = made if made._dense is made and made.dtype is layout.dtype else layout.dense
+    record = operation.records.get((layout.read, graph, None, target))
+    value = storage.value
+    if record is None or record.graph is None or not record.is_checked or value is None or value[0].nodes:
+        return False
+    _, (buffer,), own_mask = value
+    if type(buffer) is Pending and buffer.call is not None:
+        return False
+    own = entry_at(layout.offset, buffer)
+    if own in entries:
+        return False
+    joined = record.graph
+    parts = joined.structure, joined.leaves, (own, *entries), mask | own_mask, joined
+    return attempt(_run, storage, layout, parts, None, False)
 
 
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
@@ -100,10 +122,9 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     return attempt(_run, storage, layout, chain, None, False)
 
 
-def fill(array: Handle, number: Any) -> bool:
+def fill(array: Handle, layout: Layout, number: Any) -> bool:
     """Write a number of NumPy's to a part of an array of its dtype; False where nothing has been done."""
-    layout = array._known
-    if here.are_several or schedule.room < 0 or REPORTS or not layout or current() is not quiet.state:
+    if here.are_several or schedule.room < 0 or REPORTS or current() is not quiet.state:
         return False
     structures = (scalar(layout.dtype).structure,)
     join = COPY.joins.get((structures, None, layout.dtype))
@@ -172,7 +193,7 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         return False
     _, (buffer,), own_mask = value
     structure, seen, entries, mask, graph = chain
-    again = graph if graph is not None and graph.met >= MEETINGS else None
+    again = graph if graph is not None and (graph.met >= MEETINGS or graph.programs is not None) else None
     program: Any = None if again is None or again.programs is None else again.programs.get(layout.form)
     is_planned = program is not None and program.later is None  # it has run by arithmetic as often as is worth it
     reads_it = mask & own_mask

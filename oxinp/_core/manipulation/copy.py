@@ -22,7 +22,7 @@ from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pe
 from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.memory.broadcast import broadcasts_to
-from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES, is_dtype_class
+from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES, FLOAT64, is_dtype_class
 from oxinp._core.memory.layout import Layout
 
 _MOST = 1 << 48  # bytes that a copy may have, as far as addresses go
@@ -240,10 +240,10 @@ def assign(target: Handle, value: Any) -> None:
         if is_refused:
             call(np.ndarray.__setitem__, (target, ..., given), {}, name="ndarray.__setitem__", mutates=(0,))
             return
-    is_number = type(value) is float or type(value) is int
+    is_number = type(value) is float or type(value) is int or type(value) is layout.dtype.type
     if is_number and target._view is not None and (target._held or target._storage).host is None:
-        value = _single(value, layout.dtype)
-        if straight.fill(target, value):
+        value = single(value, layout.dtype)
+        if straight.fill(target, layout, value):
             return
     if is_hosted((target, value)) and placement.is_host(layout.nbytes):
         seen = host_view(value) if isinstance(value, Handle) else value
@@ -273,14 +273,22 @@ def from_elsewhere(value: Any, dtype: np.dtype[Any]) -> Any:
     given = numpys(value, dtype if dtype.kind in "OSUV" or is_sequence else None)
     if given.ndim or dtype.hasobject:
         return types.from_host(given)
-    return _single(value, dtype)
+    return single(value, dtype)
 
 
-def _single(value: Any, dtype: np.dtype[Any]) -> Any:
+_MAX_EXACT = 2**53  # of integers that float64 holds
+
+
+def single(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return one element, cast as an assignment casts it."""
-    single = np.empty((), dtype)
-    put(single, ..., value)
-    return single[()]
+    kind = type(value)
+    if kind is dtype.type:
+        return value
+    if dtype is FLOAT64 and (kind is float or (kind is int and -_MAX_EXACT <= value <= _MAX_EXACT)):
+        return np.float64(value)
+    element = np.empty((), dtype)
+    put(element, ..., value)
+    return element[()]
 
 
 def _assign_on_device(target: Handle, value: Any) -> None:
@@ -307,7 +315,7 @@ def _assign_on_device(target: Handle, value: Any) -> None:
         if not broadcasts_to(value._layout.shape, layout.shape):
             _cannot_broadcast(given, layout.shape)
     else:
-        value = _single(value, layout.dtype)
+        value = single(value, layout.dtype)
     store(target, express(COPY, (value,), wanted))
     settled(target)
 

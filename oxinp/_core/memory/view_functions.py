@@ -8,12 +8,11 @@ whose errors are then the ones that users see.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oxinp._core.memory.layout import Layout, contiguous_strides, make_layout
-from oxinp._tuples import NamedTuple
 
 Move = tuple[tuple[int, ...], tuple[int, ...], int]
 """Shape, strides and offset."""

@@ -293,7 +293,8 @@ class Natives:
                 native.stub = None
                 if self._is_used and native.read() == present:  # else somebody else has seen to that
                     native.put(made or native.before)
-        self._weigh()
+        with _CHANGING:
+            self._weigh()
 
     def _code_of(self, native: _Native) -> bytes | None:
         try:
@@ -335,6 +336,7 @@ class Natives:
 
         No lock is waited for, which another thread may hold for ever.
         """
+        self._is_used = False  # by what another thread is about to write
         for native in self:
             if native.left is not None:
                 native.left.value = NEVER

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import gather, masks
 from oxinp._ptx.types import i64
-from oxinp._tuples import NamedTuple
 
 # How an index out of bounds is written among distances: the number of the index array, then the index.
 BASE, _NUMBER_BITS, LIMIT = -(1 << 62), 56, 1 << 55

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from oxinp._core.ops import creation, matmul
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
-from oxinp._tuples import NamedTuple
 
 Label = str | int  # a letter, or a dimension of the ellipsis, -1 the last
 Labels = tuple[Label, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,7 +30,6 @@ from oxinp._core.ops.product import HOST_WEIGHT
 from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.table import UfuncRow
-from oxinp._tuples import NamedTuple
 
 
 class GufuncRow(NamedTuple):

@@ -31,7 +31,7 @@ from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import store
 from oxinp._core.lazy.views import host_part, view, view_at
-from oxinp._core.manipulation.copy import assign, copy
+from oxinp._core.manipulation.copy import assign, copy, single
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
@@ -196,7 +196,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if not is_plain and placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
             fetch_storage(storage)
         elif given_storage is None or given_storage.host is not None:
-            pass
+            is_part = layout.size > 1 and (array._view is not None or layout.size != array._layout.size)
+            is_number = type(value) is float or type(value) is int
+            if is_part and is_number:
+                value = single(value, layout.dtype)  # which may warn, once
+                if straight.fill(array, layout, value):
+                    return
         elif straight.assign(array, layout, value):
             return
         elif _is_plain_copy(array, layout, value._layout):
@@ -208,39 +213,52 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
                 pass
             else:
                 return
+    elif (found := _set_on_host(array, storage, key, value)) is None:
+        return
     else:
-        host, seen = host_and_view(array)
-        given = _on_host(value)
-        if (
-            given is not None
-            and (seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit)
-            and not explain.REPORTS
-            and storage.host is host
-            and storage.stale is None
-            and storage.value is None
-        ):
-            storage.stale = WRITING  # no other thread has run since the last three conditions
-            try:
-                put(seen, key, given)
-            finally:
-                end_writing(storage)
-            return
-        if is_device_scalar(value):  # which has been waited for
-            value = given
-        if seen.dtype.hasobject or seen.dtype.names is not None:
-            records = begin_writing(array)  # the storage may be that of numbers, whose view this is
-            try:
-                _put_records(records, key, value)
-            finally:
-                end_writing(storage)
-            return
-        parts = as_view_key(key)
-        part = seen[parts]
-        is_element = selects_element(key, parts, part.ndim)
-        layout = host_part(array, host, part)._layout
+        layout, is_element, value = found
     if is_element and not isinstance(value, np.generic | int | float):
         value = _single(value, layout)
     assign(array if layout.same(array._layout) else view_at(array, layout), value)
+
+
+def _set_on_host(array: Handle, storage: Storage, key: Any, value: Any) -> tuple[Layout, bool, Any] | None:
+    """Write to an array that is valid on the host, if its part belongs there.
+
+    Returns
+    -------
+    layout, is_element, value : Layout, bool, object
+        Where to write what in the general way; None where it has been done.
+    """
+    host, seen = host_and_view(array)
+    given = _on_host(value)
+    if (
+        given is not None
+        and (seen.nbytes < config.offload_threshold or seen.nbytes < balance.limit)
+        and not explain.REPORTS
+        and storage.host is host
+        and storage.stale is None
+        and storage.value is None
+    ):
+        storage.stale = WRITING  # no other thread has run since the last three conditions
+        try:
+            put(seen, key, given)
+        finally:
+            end_writing(storage)
+        return None
+    if is_device_scalar(value):  # which has been waited for
+        value = given
+    if seen.dtype.hasobject or seen.dtype.names is not None:
+        records = begin_writing(array)  # the storage may be that of numbers, whose view this is
+        try:
+            _put_records(records, key, value)
+        finally:
+            end_writing(storage)
+        return None
+    parts = as_view_key(key)
+    part = seen[parts]
+    is_element = selects_element(key, parts, part.ndim)
+    return host_part(array, host, part)._layout, is_element, value
 
 
 def _follows(array: Handle, storage: Storage, value: Any, source: Storage) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,7 +34,6 @@ from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
 from oxinp._core.reduction.table import PRODUCTS
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._runtime import here
-from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value

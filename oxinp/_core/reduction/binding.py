@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from oxinp._core.reduction import planning
 from oxinp._core.reduction.planning import Reduced
 from oxinp._core.reduction.table import ReductionRow, with_initial
 from oxinp._kernels.problem import ReduceOp
-from oxinp._tuples import NamedTuple
 
 _BOUND = new_table()
 PRODUCT_WEIGHT = 0.25

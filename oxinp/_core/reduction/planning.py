@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, NamedTuple
 
 from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, operand
 from oxinp._core.lazy.expr import Graph
@@ -12,7 +12,6 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import Layout
 from oxinp._kernels.plan import Again, Joined, Plan
 from oxinp._kernels.problem import ReduceOp
-from oxinp._tuples import NamedTuple
 
 
 class Reduced(NamedTuple):

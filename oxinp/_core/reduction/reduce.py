@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -44,7 +44,6 @@ from oxinp._core.reduction.binding import Dtypes, Wanted, bind
 from oxinp._core.reduction.planning import Reduced
 from oxinp._core.reduction.table import BY_UFUNC, ReductionRow
 from oxinp._kernels.problem import ReduceOp
-from oxinp._tuples import NamedTuple
 
 NO_INITIAL = np._NoValue
 """What `initial` is where none is given."""

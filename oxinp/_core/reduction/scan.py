@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
@@ -29,7 +29,6 @@ from oxinp._core.reduction.table import ScanRow
 from oxinp._kernels.plan import Plan
 from oxinp._kernels.problem import ReduceOp
 from oxinp._kernels.reduce.operators import scannable
-from oxinp._tuples import NamedTuple
 
 _BOUND = new_table()
 

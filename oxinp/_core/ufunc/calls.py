@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.layout import Layout, contiguous_strides
 from oxinp._core.ufunc.operations import operations_of
 from oxinp._core.ufunc.table import UfuncRow
-from oxinp._tuples import NamedTuple
 
 
 class Call(NamedTuple):

@@ -9,7 +9,7 @@ import operator as python_operator
 from collections.abc import Callable
 from itertools import product
 from math import ceil
-from typing import Any
+from typing import Any, NamedTuple
 
 from oxinp._core.errors.state import quiet
 from oxinp._core.lazy import schedule
@@ -17,7 +17,6 @@ from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.inlining import HEAVY, compiled
 from oxinp._core.lazy.results import types
 from oxinp._core.ufunc.table import UFUNCS, UfuncRow
-from oxinp._tuples import NamedTuple
 
 
 def reach_of(row: UfuncRow) -> int:
@@ -37,8 +36,45 @@ def make(function, general, reach, itemsizes):
         return array_of(result, known)
     return operator
 """
+# What becomes of a graph that is known by now, with its leaves and their mask.
+_PENDING = """\
+{indent}storage = Storage()
+{indent}storage.has_objects = False
+{indent}storage.value = graph, leaves, mask
+{indent}storage.host = storage.stale = None
+{indent}PENDING.append(ref(storage))
+{indent}if len(PENDING) > schedule.room:
+{indent}    schedule.make_room(storage, 2)
+{indent}array = next(bare) if layout.ndim else new(types.scalars[layout.dtype.type])
+{indent}array._known = layout
+{indent}array._held = storage
+{indent}array._view = array._host = array._seen = None
+{indent}return array
+"""
 _WITH_NUMBER = """\
         if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
+            storage = a._held
+            if storage is not None and storage.host is None:
+                # `with_number` and `wrap_pending`, spelled out: a call here is a tenth of the whole.
+                value = storage.value
+                if value is None or current() is not quiet.state:
+                    return {general}(a, b)
+                if value[0].layout is not a._known:
+                    value = chain(a)
+                graph, leaves, mask = value
+                record = rest[3].get({key})
+                if record is None or record.graph is None or mask & SHARED:
+                    return {general}(a, b)
+                try:
+                    number = record.convert[{place}](b)
+                except OverflowError:
+                    return {general}(a, b)
+                graph = record.graph
+                leaves = {leaves}
+                layout = graph.layout
+                if layout.nbytes < balance.limit:
+                    return {general}(a, b)
+{pending}
             x = seen(a) else return {general}(a, b)
             y = constant(b, x)
         elif kind in NUMBERS:
@@ -98,18 +134,9 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                     layout = record.layout
                     if layout.nbytes < balance.limit:
                         return general(a, b)
-                    storage = Storage()
-                    storage.has_objects = False
-                    storage.value = graph, leaves, mask
-                    storage.host = storage.stale = None
-                    PENDING.append(ref(storage))
-                    if len(PENDING) > schedule.room:
-                        schedule.make_room(storage, 2)
-                    array = next(bare) if layout.ndim else new(types.scalars[layout.dtype.type])
-                    array._known = layout
-                    array._held = storage
-                    array._view = array._host = array._seen = None
-                    return array
+"""
+    + _PENDING.format(indent=" " * 20)
+    + """\
                 if storage.has_objects:
                     return general(a, b)
                 x = host_view(a)
@@ -151,12 +178,26 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                 return general(a, b)
             return few_elements(result)
 """
-    + _WITH_NUMBER.format(general="general", operands="x, y")
+    + _WITH_NUMBER.format(
+        general="general",
+        operands="x, y",
+        key="(graph, kind)",
+        place=1,
+        leaves="(*leaves, number)",
+        pending=_PENDING.format(indent=" " * 16),
+    )
     + """\
     def reflected(a, b):
         kind = type(b)
 """
-    + _WITH_NUMBER.format(general="general_reflected", operands="y, x")
+    + _WITH_NUMBER.format(
+        general="general_reflected",
+        operands="y, x",
+        key="(kind, graph)",
+        place=0,
+        leaves="(number, *leaves)",
+        pending=_PENDING.format(indent=" " * 16),
+    )
     + """\
     return operator, reflected
 """

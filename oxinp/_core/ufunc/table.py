@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from oxinp._ptx import math
 from oxinp._ptx.math import choose, complex_inverse, complex_power, division, integers, parts
 from oxinp._ptx.math import complex as complex_math
 from oxinp._ptx.types import i64, pred, u64
-from oxinp._tuples import NamedTuple
 
 Lowering = Callable[..., Any]  # (builder, *values) -> value
 

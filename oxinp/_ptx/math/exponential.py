@@ -6,13 +6,12 @@ a polynomial for ``exp(r)``, and a scaling by ``2**n`` in two steps, so that sub
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._ptx.math.floats import nearest, polynomial, power_of_two, scale
 from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import Type, f32, f64
 from oxinp._ptx.value import Value
-from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder

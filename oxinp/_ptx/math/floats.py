@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from oxinp._ptx.types import Type, f32, f64, i32, u32, u64
 from oxinp._ptx.value import Language, Value
-from oxinp._tuples import NamedTuple
 
 Function = Callable[..., Value]
 

@@ -7,13 +7,12 @@ one, or, K being pi/4, their difference over their sum. t is a sum of two number
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._ptx.math.floats import Sum, exponent_of, polynomial, quotient, quotient_sum, root_sum, top_word
 from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import f32, f64
 from oxinp._ptx.value import Value
-from oxinp._tuples import NamedTuple
 
 if TYPE_CHECKING:
     from oxinp._ptx.builder import Builder

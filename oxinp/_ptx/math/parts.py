@@ -5,13 +5,12 @@ All are exact, with the results of NumPy for zeros of either sign, infinities an
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from oxinp._ptx.math.widen import widened
 from oxinp._ptx.types import SIGNED, f16, f32, f64, i32, u16, u32, u64
-from oxinp._tuples import NamedTuple
 
 _INFINITY = float("inf")
 

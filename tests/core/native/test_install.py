@@ -399,6 +399,23 @@ assert known(np.ndarray, "add").code
 """)
 
 
+def test_what_is_written_as_the_process_ends_is_not_used():
+    run("""
+pay()
+import oxinp._core.native.writers as writers
+slot = writers.slot
+
+def leaving(*given):
+    natives.leave()
+    return slot(*given)
+
+writers.slot = leaving
+repeat(500, lambda: a + b)
+assert known(np.ndarray, "add").code
+assert all(each.read() == each.before for each in natives)
+""")
+
+
 def test_the_end_of_a_process():
     """Neither code nor stubs are met that are gone: by what is finalised late, or by threads that go on."""
     assert (
