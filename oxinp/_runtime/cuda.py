@@ -409,7 +409,7 @@ class CudaBackend:
         """See `Backend.pin`."""
         try:
             return RegisteredMemory(self.context, memory.ctypes.data, memory.nbytes)
-        except (errors.OutOfMemory, errors.InvalidValue, errors.NotSupported):  # the system grants no more, or none
+        except errors.CudaError:  # the system grants no more, or none; of a lost context who copies next is told
             return None
 
     def wait_for(self, stream: int) -> None:

@@ -7,6 +7,7 @@ then on. That takes longer than one fetch, and so do blocks that nobody wants ag
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -16,6 +17,8 @@ from oxinp._config import config
 from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._runtime.backend import Backend
 
 __all__ = ["empty", "trim"]
@@ -53,8 +56,10 @@ class _Block:
         _lent.add(self)
         return lent
 
-    def _end(self, _: Any) -> None:
+    def _end(self, _: Any, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         """Keep it for the next array, in the place of those that have waited longest; a finaliser calls this."""
+        if is_finalizing():  # nobody wants it any more, and names of this module may mean nothing
+            return
         self._user = None
         _lent.discard(self)
         _free.append(self)

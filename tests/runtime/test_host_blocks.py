@@ -1,6 +1,9 @@
 """Host memory that what is fetched lies in."""
 
 import gc
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -149,3 +152,20 @@ def test_arrays_are_fetched_into_memory_that_others_left():
     assert address_of(fetch_storage(y._storage)) == first
     assert np.array_equal(np.asarray(y), wanted)
     assert part.tolist() == [14, 16]
+
+
+def test_nothing_is_said_of_what_is_in_use_at_the_end():
+    text = """
+import oxinp
+from oxinp._core.lazy.handle import fetch_storage
+
+oxinp.config.offload_threshold = 0
+x = oxinp.arange(1 << 20) * 2
+held = fetch_storage(x._storage)
+del x
+kept = [fetch_storage((oxinp.arange(1 << 20) * 3)._storage)]
+kept.append(kept)
+"""
+    environment = {**os.environ, "OXINP_BACKEND": "emulator"}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, env=environment)
+    assert not done.stderr
