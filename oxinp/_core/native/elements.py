@@ -98,6 +98,7 @@ def _require_indexed(function: Function, key: str | None) -> None:
     code, is_larger, is_weighed, done = function.code, *(function.new_label() for _ in range(3))
     function.multiply_extents("r12")
     function.count_words("r12")
+    function.count_narrow("r12")
     function.require_below(MIDDLE, "rax", is_larger)
     code.jump(done)
     code.label(is_larger)
@@ -108,6 +109,7 @@ def _require_indexed(function: Function, key: str | None) -> None:
         code.label(is_weighed)
         function.multiply_extents("r12")
         function.count_words("r12")
+        function.count_narrow("r12")
     function.count_learned(LIGHT, "start", 1.0, LAUNCH)
     code.label(done)
 
@@ -186,6 +188,7 @@ def _return_chosen(function: Function, numpys: int) -> None:
     function.unless_type("r14", np.ndarray, "chosen")
     function.multiply_extents("r14")
     function.count_words("r14")
+    function.count_narrow("r14")
     function.require_reach(LIGHT, "too large", is_bounded=False)
     code.test_with("r14", ARRAY_FLAGS, loops.OWNER)
     code.jump("chosen", "ne")

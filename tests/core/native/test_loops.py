@@ -341,6 +341,8 @@ def test_both_ways_are_one(is_native):
         "a.reshape(-1, 50)[a.reshape(-1, 50) > 1.5]",
         "a.reshape(-1, 50)[a.reshape(-1, 50)[:, 0] > 1.5]",
         "(1j * a)[a > 1.5]",
+        "(a > 1.5).reshape(-1, 50)[(a > 1.5)[::50]]",
+        "(a > 1.5).reshape(-1, 50)[b[:9].astype(int)]",
         "a[a > 1.5] = 2.0",
     ],
 )
