@@ -23,7 +23,7 @@ from oxinp._core.lazy.op import BoundOp
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._core.memory.storage import Storage
+    from oxinp._core.memory.storage import Storage, Value
     from oxinp._runtime.memory import Buffer
 
 CALLS: dict[ref[Call], None] = {}
@@ -200,9 +200,9 @@ class Pending:
         self._buffer: Any = None
 
     @property
-    def buffer(self) -> Pending:
-        """Itself, as a Buffer."""
-        return self
+    def buffer(self) -> Any:
+        """What entries that read the same memory have in common: the Buffer, or this as long as there is none."""
+        return self if self._buffer is None else self._buffer
 
     @property
     def ptr(self) -> int:
@@ -253,6 +253,16 @@ class Pending:
         values = [value for storage in storages if (value := storage.value) is not None]
         count = sum([any(entry is self for entry in value[1]) for value in values])
         return count + sum([call.reads(self) for call in waiting() if call is not self.call])
+
+
+def settled(value: Value) -> Value:
+    """Return the value of a storage that is computed, with the Buffer where the result of a call stands for it.
+
+    The result takes a step more each time that it is asked where it lies.
+    """
+    graph, leaves, mask = value
+    (entry,) = leaves
+    return (graph, (entry._buffer,), mask) if type(entry) is Pending and entry._buffer is not None else value
 
 
 def is_waiting(value: Any) -> bool:

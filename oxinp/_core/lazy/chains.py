@@ -23,6 +23,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Leaf, next_mask
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand
 from oxinp._runtime import hooks
+from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from oxinp._core.memory.storage import Value
     from oxinp._kernels.plan import Again, Plan
     from oxinp._ptx.types import Type
-    from oxinp._runtime.memory import Buffer
 
 
 ELEMENTWISE = "oxinp._kernels.elementwise.plan"  # imported while the driver starts, see `hooks.while_starting`
@@ -449,8 +449,8 @@ def read(layout: Layout, value: Value) -> Value:
     if offset == 0:
         return graph, (buffer,), mask
     entry = Leaf()  # `entry_at`, spelled out
-    entry.buffer = buffer
     entry.ptr = buffer.ptr + offset
+    entry.buffer = buffer if type(buffer) is Buffer else buffer.buffer
     return graph, (entry,), mask
 
 
@@ -459,6 +459,6 @@ def entry_at(offset: int, buffer: Buffer) -> Any:
     if offset == 0:
         return buffer
     entry = Leaf()
-    entry.buffer = buffer
-    entry.ptr = buffer.ptr + offset
+    entry.ptr = buffer.ptr + offset  # first: the result of a call has its Buffer then
+    entry.buffer = buffer if type(buffer) is Buffer else buffer.buffer
     return entry

@@ -82,8 +82,8 @@ def _moved(entry: Any, nbytes: int | None) -> Any:
     if not nbytes:
         return entry
     leaf = Leaf()
+    leaf.ptr = entry.ptr + nbytes  # first, see `chains.entry_at`
     leaf.buffer = entry.buffer
-    leaf.ptr = entry.ptr + nbytes
     return leaf
 
 

@@ -164,6 +164,8 @@ def _places(layout: Layout, start: int, buffer: Buffer, chain: Value) -> tuple[i
     """
     graph, leaves, _ = chain
     places: tuple[int, ...] = ()
+    if type(buffer) is not Buffer:
+        buffer = buffer.buffer
     for entry, where in zip(leaves, graph.leaves, strict=True):
         if type(where) is not Layout:
             places += (NUMBER,)

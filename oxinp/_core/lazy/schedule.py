@@ -20,7 +20,7 @@ from oxinp._config import config
 from oxinp._core.lazy import calls, chains, joint, rowwise
 from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import attempt, claim, is_locked
-from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls
+from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls, settled
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.op import bind
@@ -118,8 +118,13 @@ def materialise(storage: Storage) -> Value:
         return value  # type: ignore[return-value]
     if value[0].nodes:
         return attempt(_compute if room >= 0 else _compute_watched, storage)
-    if type(value[1][0]) is Pending and value[1][0].call is not None:
-        value[1][0].call.run()
+    if type(value[1][0]) is Pending:
+        if value[1][0].call is not None:
+            value[1][0].call.run()
+        found = settled(value)
+        if storage.value is value:  # nothing is called from here to the assignment
+            storage.value = found
+        return found
     return value  # type: ignore[no-any-return]
 
 

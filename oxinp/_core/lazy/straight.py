@@ -236,7 +236,9 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         balance.computed_chain(size, structure, layout.size, is_first=False)
     if layout.size == 1 and graph is not None:
         singles.count(graph)
-    storage.value = (value[0], value[1], own_mask)  # `note_written`, spelled out
+    if type(buffer) is Pending:  # `note_written`, spelled out
+        buffer = buffer.buffer
+    storage.value = (value[0], (buffer,), own_mask)
     storage.host = storage.stale = None
     if source is not None and reads_it:
         read_back(source, storage, layout, entries)

@@ -13,7 +13,7 @@ from weakref import ref
 from oxinp._core.lazy import chains, schedule
 from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import claim
-from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls, waiting
+from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls, settled, waiting
 from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
@@ -133,7 +133,7 @@ def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any
 
 def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
     assert storage.value is not None
-    (buffer,) = storage.value[1]
+    (buffer,) = settled(storage.value)[1]
     is_first, ptr = not bound.has_run, buffer.ptr + layout.offset
     if not _runs_first(bound, buffer, ptr, leaves, storage.value, layout):
         executable = bound.executable()
@@ -227,7 +227,7 @@ def _weigh(bound: BoundOp, layout: Layout, leaves: tuple[Any, ...], *, is_first:
 def note_written(storage: Storage) -> None:
     """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
     assert storage.value is not None
-    graph, leaves, mask = storage.value
+    graph, leaves, mask = settled(storage.value)
     storage.value = (graph, leaves, mask)
     storage.host = None
     storage.stale = None
@@ -258,7 +258,9 @@ def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
         schedule.materialise(source)
 
 
-def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
+def _reads(leaves: tuple[Any, ...], buffer: Buffer | Pending) -> bool:
+    if type(buffer) is Pending:
+        buffer = buffer.buffer
     for entry in leaves:
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
             return True
@@ -266,13 +268,15 @@ def _reads(leaves: tuple[Any, ...], buffer: Buffer) -> bool:
 
 
 def is_direct(
-    structure: Structure, seen: tuple[Any, ...], leaves: tuple[Any, ...], buffer: Buffer, layout: Layout
+    structure: Structure, seen: tuple[Any, ...], leaves: tuple[Any, ...], buffer: Buffer | Pending, layout: Layout
 ) -> bool:
     """Whether every read of `buffer` is of the very element that is written, or of bytes that are not written.
 
     `seen` is how the leaves of the structure are read, a Layout each.
     """
     start = buffer.ptr + layout.offset
+    if type(buffer) is Pending:
+        buffer = buffer.buffer
     is_own = (layout._injective or layout.is_injective) and not structure.wants_pointer
     for entry, where in zip(leaves, seen, strict=True):
         if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
@@ -312,9 +316,11 @@ def _meet_in_themselves(distance: int, where: Layout, layout: Layout) -> bool:
     return abs(read) >= abs(written) * layout.size or abs(written) >= abs(read) * layout.size
 
 
-def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:
+def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer | Pending, layout: Layout) -> bool:
     """Whether an operation reads no byte of `buffer` that is written."""
     start = buffer.ptr + layout.offset
+    if type(buffer) is Pending:
+        buffer = buffer.buffer
     for place, entry in enumerate(leaves):
         if getattr(entry, "buffer", None) is buffer:
             where = [each for graph in bound.graphs for each in graph.leaves][place]
@@ -338,6 +344,8 @@ def flush_readers(
     Where only some elements are written, a few chains that read none of these stay pending.
     """
     _, (buffer,), mask = target
+    if type(buffer) is Pending:
+        buffer = buffer.buffer
     num_spared = num_gone = 0
     for reference in schedule.PENDING[:]:  # some of it twice
         storage = reference()
