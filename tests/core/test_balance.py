@@ -318,6 +318,18 @@ def test_uploads_count_for_what_they_are_made_for():
     assert learned.limit > 300_000
 
 
+def test_waits_for_arrays_that_are_not_weighed_make_no_launch_dearer():
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    learned.ran(1 << 30, ())
+    for _ in range(100):
+        learned.waited()
+    assert learned._more == 0.0
+    learned.ran(1 << 20, ())
+    learned.waited()
+    assert learned._more > 0.0
+
+
 def test_small_uploads_count_for_being_asked_for():
     learned = Balance()
     learned.begin(65536, is_adaptive=True)

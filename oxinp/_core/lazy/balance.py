@@ -246,7 +246,8 @@ class Balance:
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
         self._has_waited = True
-        self._more += WAIT / _REMEMBERED
+        if self._last < NUM_SIZES:  # else it is none of those that the host would spare
+            self._more += WAIT / _REMEMBERED
         self._weigh(self._last, -WAIT)
 
     def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH, times: float = 0) -> bool:
