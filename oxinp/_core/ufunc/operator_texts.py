@@ -42,8 +42,8 @@ _PENDING = """\
 # What small arrays on the host take. Each call copies the variables of `make`, so there are few of them.
 _UNARY_TEXT = (
     """
-def make(function, general, reach, itemsizes, pairs):
-    rest = reach, itemsizes, pairs
+def make(function, general, reach, itemsizes, pairs, renewed):
+    rest = reach, itemsizes, pairs, renewed
     def operator(a):
         storage = a._held
         if storage is not None and storage.host is None:
@@ -53,7 +53,7 @@ def make(function, general, reach, itemsizes, pairs):
             if value[0].layout is not a._known:
                 value = chain(a)
             graph, leaves, mask = value
-            record = rest[2].get((graph,))
+            record = rest[2].get((graph,)) or rest[3]((graph,))
             if record is None or record.graph is None or mask & SHARED:
                 return general(a)
             graph = record.graph
@@ -83,7 +83,7 @@ _WITH_NUMBER = """\
                 if value[0].layout is not a._known:
                     value = chain(a)
                 graph, leaves, mask = value
-                record = rest[3].get({key})
+                record = rest[3].get({key}) or rest[6]({key})
                 if record is None or record.graph is None or mask & SHARED:
                     return {general}(a, b)
                 try:
@@ -111,9 +111,9 @@ _WITH_NUMBER = """\
 """
 _BINARY_TEXT = (
     """
-def make(function, general, general_reflected, is_small, reach, itemsizes, pairs, renewed, joined):
+def make(function, general, general_reflected, is_small, reach, itemsizes, pairs, renewed, joined, renewed_with):
     has_grown = False
-    rest = is_small, reach, itemsizes, pairs, renewed, joined  # one variable: each call copies all of them
+    rest = is_small, reach, itemsizes, pairs, renewed, joined, renewed_with  # one, for each call copies all
     def operator(a, b):
         nonlocal has_grown
         kind = type(b)
@@ -152,7 +152,7 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                         leaves += others
                     if found is None:
                         mask |= bits
-                        _, _, _, pairs, renewed, _ = rest
+                        _, _, _, pairs, renewed, _, _ = rest
                         record = pairs.get(key) or renewed(key)
                         graph = record.graph
                         if graph is None or mask & SHARED:
@@ -171,7 +171,7 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                 x = host_view(a)
             y = seen(b) else return general(a, b)
             if has_grown or a._known is not FEW or b._known is not FEW:
-                is_small, reach, _, _, _, _ = rest
+                is_small, reach, _, _, _, _, _ = rest
                 limit = config.offload_threshold
                 n = x.size
                 m = y.size

@@ -152,6 +152,9 @@ def on_common_ways(
         record = None if operation is None else renew(operation, pairs, key, key[:2], *key[2:])
         return record or _UNKNOWN
 
+    def renewed_with(key: Any) -> Record | None:
+        return None if operation is None else renew(operation, pairs, key, tuple([_WEAK.get(x, x) for x in key]))
+
     texts = texts_of(row)
     make = texts.of_two if takes_constants(row) else texts.of_numbers
     if row.python is python_operator.pow:
@@ -168,6 +171,7 @@ def on_common_ways(
         pairs,
         renewed,
         (lambda u, v: None) if operation is None else partial(joined, operation),  # noqa: ARG005
+        renewed_with,
     )
     return made
 
@@ -194,7 +198,12 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
             return _apply_to_copies(operation, compute, ufunc, (a,))
 
     made: Callable[..., Any] = texts_of(row).of_one(
-        row.python or ufunc, general, reach_of(row), itemsizes_of(ufunc), pairs
+        row.python or ufunc,
+        general,
+        reach_of(row),
+        itemsizes_of(ufunc),
+        pairs,
+        lambda key: renew(operation, pairs, key, key),
     )
     return made
 
