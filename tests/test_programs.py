@@ -1,13 +1,15 @@
 """The suite of whole programs: each gives NumPy's results, and the table says what was measured."""
 
 import json
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from asv_benchmarks import sides
 from asv_benchmarks.programs import __main__ as programs
-from asv_benchmarks.programs import measure
+from asv_benchmarks.programs import lines, measure
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +49,18 @@ def test_results_that_differ_are_named(tmp_path):
         (tmp_path / folder).mkdir()
         np.savez(tmp_path / folder / "lu.npz", np.array([value, 2.0]))
     assert "off by 5.0e-02" in programs.difference("lu", tmp_path / "oxinp", tmp_path / "numpy")
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="functions are counted from Python 3.12 on")
+def test_functions_and_launches_are_counted_by_line(config, capsys):
+    config.backend, config.offload_threshold = "emulator", 0
+    lines.main(["tiny", "life", "--share", "0"])
+    head, _, *rows = capsys.readouterr().out.splitlines()
+    own = [line.strip() for line in Path(measure.load("life").__file__).read_text(encoding="utf-8").splitlines()]
+    counts = {int(row.split()[0]): row.split() for row in rows}
+    assert head.startswith("life, tiny: ")
+    assert all(counts[line][-1] in own[line - 1] for line in counts)
+    assert any(float(functions) > 20 and float(launches) >= 1 for _, _, functions, launches, *_ in counts.values())
+    found, _ = lines.counted("life", "tiny")
+    assert sum(found.functions.values()) == int(head.split()[2])  # what is counted does not change
+    assert found.functions.total() > found.launches.total() > 0

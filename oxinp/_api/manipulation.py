@@ -18,6 +18,7 @@ from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.exchange import StandIns, is_array
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import placement
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import (
     Handle,
@@ -109,7 +110,19 @@ def _size(a: Any, axis: Any = None) -> Any:
     return a._layout.size if is_array(a) and axis is None else np.size(StandIns().give(a), axis)
 
 
-@implements("roll")
+def _rolled(a: Any, shift: Any = None, axis: Any = None, *others: Any, **options: Any) -> Any:
+    """Return the elements of an array of the device shifted along one axis, or several; None for anything else."""
+    if others or options or balance.limit or axis is None:
+        return None
+    layout = a._known or a._layout
+    try:
+        turns = _turns_of(layout.shape, shift, axis)
+        return rolls.roll(a, turns) if turns and layout.size > 1 else None
+    except (Unsupported, ValueError, TypeError):  # or what NumPy refuses
+        return None
+
+
+@implements("roll", ahead=_rolled)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     """See `numpy.roll`. On the device, elements are read from where they are by what uses the result."""
     array = as_ours(a)

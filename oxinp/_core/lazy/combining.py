@@ -180,7 +180,7 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     place : int or tuple of int, optional
         Which leaf of the first graph is the only one of the second, or which are those of the second.
     """
-    record: Record | None = table.recall(key) if table.old else None
+    record: Record | None = table.recall(key) if key in table.old else None
     if record is not None:
         return record
     first, last = graphs[0], graphs[-1]

@@ -147,7 +147,7 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
         for entry in others:
             if entry in leaves:
                 if len(others) > 1:
-                    return _joined(operation, u, v)
+                    return joined(operation, u, v)
                 place = leaves.index(entry)
     if (mask | bits) & SHARED:
         return None
@@ -175,7 +175,7 @@ def _compute_what_spreads(operands: tuple[Handle, Handle], graphs: tuple[Graph, 
     return found
 
 
-def _joined(operation: Operation, u: Value, v: Value) -> Value | None:
+def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     """Record `operation` on two chains with leaves in common, where that has been done before; else None.
 
     Where the second has no others, as in the square of a chain, it is done for new sizes by arithmetic.

@@ -227,7 +227,7 @@ def _weigh(bound: BoundOp, layout: Layout, leaves: tuple[Any, ...], *, is_first:
 def note_written(storage: Storage) -> None:
     """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
     assert storage.value is not None
-    graph, leaves, mask = settled(storage.value)
+    graph, leaves, mask = storage.value if type(storage.value[1][0]) is Buffer else settled(storage.value)
     storage.value = (graph, leaves, mask)
     storage.host = None
     storage.stale = None
@@ -322,7 +322,7 @@ def _is_apart(bound: BoundOp, leaves: tuple[Any, ...], buffer: Buffer | Pending,
     if type(buffer) is Pending:
         buffer = buffer.buffer
     for place, entry in enumerate(leaves):
-        if getattr(entry, "buffer", None) is buffer:
+        if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
             where = [each for graph in bound.graphs for each in graph.leaves][place]
             if not _miss(entry.ptr, where, start, layout):
                 return False

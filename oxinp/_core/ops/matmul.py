@@ -131,7 +131,7 @@ def product_of(
     if here.are_several:
         key = keyed(key)
     product: Product | VectorProduct | MatrixProduct | Detour | None = _PRODUCTS.get(key) or (
-        _PRODUCTS.recall(key) if _PRODUCTS.old else None
+        _PRODUCTS.recall(key) if key in _PRODUCTS.old else None
     )
     if product is None or product.version != config.version:
         product = _found(left, right, dtype)

@@ -46,7 +46,7 @@ def roll(array: Handle, turns: dict[int | None, int]) -> Any:
     Unsupported
         The device has no kernel for the dtype, or there are `MAX_SIZE` elements.
     """
-    layout = array._layout
+    layout = array._known or array._layout
     if layout.dtype not in DEVICE_TYPES or layout.size >= MAX_SIZE:
         raise Unsupported("a dtype without kernels, or indices beyond 32 bits")
     if layout.dtype == BOOL:  # whose bytes may be others than 0 and 1, and are moved as they are
@@ -60,8 +60,8 @@ def roll(array: Handle, turns: dict[int | None, int]) -> Any:
 
 
 def _value(array: Handle, turns: _Turns) -> Any:
-    source = array if array._layout.is_contiguous else copy(array)
-    schedule.materialise(source._storage)
+    source = array if (array._known or array._layout).is_contiguous else copy(array)
+    schedule.materialise(source._held or source._storage)
     graph, leaves, mask = expression(source)
     key = graph.layout, turns
     found = _GRAPHS.get(key) or _GRAPHS.recall(key)

@@ -355,7 +355,7 @@ def inner(a: Handle, b: Handle) -> Any:
     if u is None or v is None or (u[0] is v[0] and left.nbytes > MAX_READ_TWICE):
         return None
     key = left, right
-    product = _INNER_PRODUCTS.get(key) or (_INNER_PRODUCTS.recall(key) if _INNER_PRODUCTS.old else None)
+    product = _INNER_PRODUCTS.get(key) or (_INNER_PRODUCTS.recall(key) if key in _INNER_PRODUCTS.old else None)
     if product is None:
         product = InnerProduct(left, right)
         if _INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, dtype), left, right):

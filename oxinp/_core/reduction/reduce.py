@@ -235,7 +235,8 @@ def again(row: ReductionRow, array: Handle, args: tuple[Any, ...], kwargs: dict[
     axis = args[0] if args else kwargs.get("axis")
     if (array._known or array._layout).nbytes < balance.limit or current() is not quiet.state:
         return None
-    return reduced(row, chain(array), axis=axis) if _is_plain_axis(axis) else None
+    is_plain = type(axis) is int or _is_plain_axis(axis)
+    return reduced(row, chain(array), axis=axis) if is_plain else None
 
 
 def _is_plain_axis(axis: Any) -> bool:
@@ -251,7 +252,7 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None,
     """
     graph, leaves, mask = value
     key = row, graph, dtype, axis
-    bound = _MET.get(key) or (_MET.recall(key) if _MET.old else None)
+    bound = _MET.get(key) or (_MET.recall(key) if key in _MET.old else None)
     if bound is None:
         source = graph.layout
         known: _Known | None = graph.structure.plans.get((row, source.ndim, dtype, axis))

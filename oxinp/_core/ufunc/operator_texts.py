@@ -24,18 +24,6 @@ def reach_of(row: UfuncRow) -> int:
     return ceil(row.weight * 16)
 
 
-# What small arrays on the host take. Each call copies the variables of `make`, so there are few of them.
-_UNARY_TEXT = """
-def make(function, general, reach, itemsizes):
-    def operator(a):
-        x = seen(a) else return general(a)
-        known = few(a, x) by reach of itemsizes else return general(a)
-        if REPORTS:
-            return general(a)
-        result = called(function, x) else return general(a)
-        return array_of(result, known)
-    return operator
-"""
 # What becomes of a graph that is known by now, with its leaves and their mask.
 _PENDING = """\
 {indent}storage = Storage()
@@ -51,6 +39,39 @@ _PENDING = """\
 {indent}array._view = array._host = array._seen = None
 {indent}return array
 """
+# What small arrays on the host take. Each call copies the variables of `make`, so there are few of them.
+_UNARY_TEXT = (
+    """
+def make(function, general, reach, itemsizes, pairs, renewed):
+    rest = reach, itemsizes, pairs, renewed
+    def operator(a):
+        storage = a._held
+        if storage is not None and storage.host is None:
+            value = storage.value
+            if value is None or current() is not quiet.state:
+                return general(a)
+            if value[0].layout is not a._known:
+                value = chain(a)
+            graph, leaves, mask = value
+            record = rest[2].get((graph,)) or rest[3]((graph,))
+            if record is None or record.graph is None or mask & SHARED:
+                return general(a)
+            graph = record.graph
+            layout = graph.layout
+            if layout.nbytes < balance.limit:
+                return general(a)
+"""
+    + _PENDING.format(indent=" " * 12)
+    + """\
+        x = seen(a) else return general(a)
+        known = few(a, x) by rest[0] of rest[1] else return general(a)
+        if REPORTS:
+            return general(a)
+        result = called(function, x) else return general(a)
+        return array_of(result, known)
+    return operator
+"""
+)
 _WITH_NUMBER = """\
         if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             storage = a._held
@@ -62,7 +83,7 @@ _WITH_NUMBER = """\
                 if value[0].layout is not a._known:
                     value = chain(a)
                 graph, leaves, mask = value
-                record = rest[3].get({key})
+                record = rest[3].get({key}) or rest[6]({key})
                 if record is None or record.graph is None or mask & SHARED:
                     return {general}(a, b)
                 try:
@@ -90,9 +111,9 @@ _WITH_NUMBER = """\
 """
 _BINARY_TEXT = (
     """
-def make(function, general, general_reflected, is_small, reach, itemsizes, pairs, renewed):
+def make(function, general, general_reflected, is_small, reach, itemsizes, pairs, renewed, joined, renewed_with):
     has_grown = False
-    rest = is_small, reach, itemsizes, pairs, renewed  # one variable: each call copies all of them
+    rest = is_small, reach, itemsizes, pairs, renewed, joined, renewed_with  # one, for each call copies all
     def operator(a, b):
         nonlocal has_grown
         kind = type(b)
@@ -114,24 +135,32 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                     if second.layout is not b._known:
                         second, others, bits = chain(b)
                     key = first, second
+                    found = None
                     if mask & bits:
                         for entry in others:
                             if entry in leaves:
                                 if len(others) > 1:
-                                    return general(a, b)
-                                key = first, second, leaves.index(entry)
+                                    found = rest[5]((first, leaves, mask), (second, others, bits))
+                                    if found is None:
+                                        return general(a, b)
+                                else:
+                                    key = first, second, leaves.index(entry)
                                 break
                         else:
                             leaves += others
                     else:
                         leaves += others
-                    mask |= bits
-                    _, _, _, pairs, renewed = rest
-                    record = pairs.get(key) or renewed(key)
-                    graph = record.graph
-                    if graph is None or mask & SHARED:
-                        return general(a, b)
-                    layout = record.layout
+                    if found is None:
+                        mask |= bits
+                        _, _, _, pairs, renewed, _, _ = rest
+                        record = pairs.get(key) or renewed(key)
+                        graph = record.graph
+                        if graph is None or mask & SHARED:
+                            return general(a, b)
+                        layout = record.layout
+                    else:
+                        graph, leaves, mask = found
+                        layout = graph.layout
                     if layout.nbytes < balance.limit:
                         return general(a, b)
 """
@@ -142,7 +171,7 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                 x = host_view(a)
             y = seen(b) else return general(a, b)
             if has_grown or a._known is not FEW or b._known is not FEW:
-                is_small, reach, _, _, _ = rest
+                is_small, reach, _, _, _, _, _ = rest
                 limit = config.offload_threshold
                 n = x.size
                 m = y.size

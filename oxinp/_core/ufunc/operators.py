@@ -30,7 +30,7 @@ from oxinp._core.lazy.handle import (
 )
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
-from oxinp._core.lazy.record import apply, join_leaves, paired
+from oxinp._core.lazy.record import apply, join_leaves, joined, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
 from oxinp._core.manipulation.copy import readable
@@ -152,6 +152,9 @@ def on_common_ways(
         record = None if operation is None else renew(operation, pairs, key, key[:2], *key[2:])
         return record or _UNKNOWN
 
+    def renewed_with(key: Any) -> Record | None:
+        return None if operation is None else renew(operation, pairs, key, tuple([_WEAK.get(x, x) for x in key]))
+
     texts = texts_of(row)
     make = texts.of_two if takes_constants(row) else texts.of_numbers
     if row.python is python_operator.pow:
@@ -167,6 +170,8 @@ def on_common_ways(
         itemsizes,
         pairs,
         renewed,
+        (lambda u, v: None) if operation is None else partial(joined, operation),  # noqa: ARG005
+        renewed_with,
     )
     return made
 
@@ -192,7 +197,14 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         except Unsupported:
             return _apply_to_copies(operation, compute, ufunc, (a,))
 
-    made: Callable[..., Any] = texts_of(row).of_one(row.python or ufunc, general, reach_of(row), itemsizes_of(ufunc))
+    made: Callable[..., Any] = texts_of(row).of_one(
+        row.python or ufunc,
+        general,
+        reach_of(row),
+        itemsizes_of(ufunc),
+        pairs,
+        lambda key: renew(operation, pairs, key, key),
+    )
     return made
 
 
