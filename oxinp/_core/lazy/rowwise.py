@@ -121,7 +121,8 @@ def _reduced_size(leaves: tuple[Any, ...]) -> int:
     """The most elements that a reduction takes which has not run, and which these leaves are made of."""
     size = 0
     for entry in leaves:
-        if _is_reduction(entry):
+        is_pending: bool = type(entry) is Pending
+        if is_pending and _is_reduction(entry):
             bound = entry.call.bound
             is_chain = bound.op is ELEMENTWISE_CALL
             size = max(size, _reduced_size(entry.call.leaves) if is_chain else math.prod(bound.alike()[1]))
@@ -204,9 +205,8 @@ def _operations_of(results: list[Any]) -> list[BoundOp]:
     operations: list[BoundOp] = []
     for entry in results:
         operations.append(entry.call.bound)
-        inner = [other for other in entry.call.leaves if _is_reduction(other)]
-        if inner:
-            operations += _operations_of(inner)
+        if Pending in map(type, entry.call.leaves):
+            operations += _operations_of([other for other in entry.call.leaves if _is_reduction(other)])
     return operations
 
 
