@@ -22,6 +22,7 @@ from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import apply, is_hosted
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.views import view, view_at
+from oxinp._core.manipulation.shape import flat
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
@@ -242,12 +243,12 @@ def _of_first_axis(array: Handle, index: Handle, value: tuple[int, ...], axis: i
 
 def _masked(array: Handle, mask: Handle) -> Selection:
     """Return what a mask selects of the first axes of an array in C order."""
-    shape, ndim = array._layout.shape, mask._layout.ndim
-    if shape[:ndim] != mask._layout.shape:
+    shape, own = (array._known or array._layout).shape, mask._known or mask._layout
+    if shape[: own.ndim] != own.shape:
         raise Unsupported("a mask that does not fit")
     index = masks.numbers(mask)
-    rows = view(array, lambda x: x.reshape(-1, *shape[ndim:]))
-    chosen = (*index._layout.shape, *shape[ndim:])
+    rows = flat(array, own.ndim)
+    chosen = (*(index._known or index._layout).shape, *shape[own.ndim :])
     return Selection(rows, index, chosen, 0, 1, is_checked=False, error=None, is_unique=True)
 
 

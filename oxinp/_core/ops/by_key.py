@@ -11,11 +11,11 @@ from oxinp._core.errors.hearing import put
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
-from oxinp._core.lazy.record import WHERE, express
-from oxinp._core.lazy.results import is_device_scalar, types, wrap_pending
-from oxinp._core.lazy.stores import target_of
+from oxinp._core.lazy.record import WHERE, express, settled
+from oxinp._core.lazy.results import is_device_scalar, types
+from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
+from oxinp._core.manipulation.copy import axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.ops import advanced, again, gather, masks, scatter
@@ -102,20 +102,23 @@ def _in_order_of_index(found: advanced.Selection) -> Any:
 
 def fill(array: Handle, key: Any, value: Any) -> bool:
     """Write one number where a mask is true, on the device; tell whether that has been done."""
-    if type(key) is not types.ndarray or type(value) is types.ndarray or key._layout.dtype != BOOL:  # as most keys
+    if type(key) is not types.ndarray or type(value) is types.ndarray:
         return False
-    layout, is_number = array._layout, isinstance(value, bool | int | float | complex | np.number | np.bool_)
+    layout, own = array._known or array._layout, key._known or key._layout
+    if own.dtype != BOOL:  # as most keys
+        return False
     dtype = layout.dtype
-    if not (is_number and key._layout.shape == layout.shape and dtype in DEVICE_TYPES and layout.ndim):
+    is_number = isinstance(value, bool | int | float | complex | np.number | np.bool_)
+    if not (is_number and own.shape == layout.shape and dtype in DEVICE_TYPES and layout.ndim):
         return False
     element = np.zeros(1, dtype)
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
     put(element, slice(None), np.asarray(value) if isinstance(value, np.generic) else value)
     try:
-        filled = express(WHERE, (key, element[0], array), target_of(array))
+        store(array, express(WHERE, (key, element[0], array), target_of(array)))
     except Unsupported:
         return False
-    assign(array, wrap_pending(filled, as_array=True))
+    settled(array)
     return True
 
 
