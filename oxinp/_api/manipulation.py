@@ -337,6 +337,8 @@ def _joined_alike(parts: list[Any], axis: int) -> Any:
     first = parts[0]._known or parts[0]._layout
     if not axis and first.dtype in DEVICE_TYPES and joined.are_joined(parts):
         return joined.join(parts)
+    if axis and joined.are_columns(parts, axis):
+        return joined.columns(parts)
     lengths = [(part._known or part._layout).shape[axis] for part in parts]
     extents = *first.shape[:axis], sum(lengths), *first.shape[axis + 1 :]
     made, start, before = creation.empty_there(extents, first.dtype), 0, (slice(None),) * axis

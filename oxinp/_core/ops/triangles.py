@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from oxinp._core.lazy.expr import Loop, Operation, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.placement import keyed
 from oxinp._core.lazy.record import apply
 from oxinp._core.memory.dtypes import DEVICE_TYPES
-from oxinp._core.ops import creation
-
-INT32 = np.dtype(np.int32)
-MAX_EXTENT = 1 << 16
-"""Rows and columns up to which their numbers are kept, a quarter of a megabyte."""
-MAX_KEPT = 32
+from oxinp._core.ops.numbers import INT32, MAX_COUNT, numbers
 
 
 def _loop(kinds: tuple[Any, ...]) -> Loop:
@@ -51,11 +44,10 @@ def triangle(array: Handle, k: int, *, is_upper: bool) -> Any:
     if layout.ndim < 2 or not layout.is_contiguous or layout.dtype not in DEVICE_TYPES or layout.dtype.kind in "mM":
         return None
     m, n = layout.shape[-2:]
-    if not 0 < max(m, n) <= MAX_EXTENT:
+    if not 0 < max(m, n) <= MAX_COUNT:
         return None
     first = min(max(k - is_upper, -m), n)  # the mask of what is above is that of what is below the diagonal before
-    rows, columns = _numbers(0, m, True, keyed(None)), _numbers(-first, n - first, False, keyed(None))
-    operands = rows, columns, array, layout.dtype.type(0)
+    operands = numbers(0, m, are_rows=True), numbers(-first, n - first), array, layout.dtype.type(0)
     try:
         return apply(
             UPPER if is_upper else LOWER, _numpys_upper if is_upper else _numpys_lower, operands, as_array=True
@@ -72,8 +64,4 @@ def _numpys_upper(rows: Any, columns: Any, x: Any, zero: Any) -> Any:
     return np.where(rows >= columns, zero, x)
 
 
-@lru_cache(MAX_KEPT)
-def _numbers(start: int, stop: int, are_rows: bool, device: Any) -> Any:  # noqa: ARG001
-    """Return numbers as a column or a row, which stay on their device."""
-    numbers = np.arange(start, stop, dtype=INT32)
-    return creation.asarray(numbers[:, None] if are_rows else numbers)
+__all__ = ["triangle"]
