@@ -36,7 +36,7 @@ from oxinp._core.manipulation.copy import assign, astype, own, warn_of_lost_part
 from oxinp._core.memory.broadcast import broadcast_shapes, broadcasts_to
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops import creation, joined
+from oxinp._core.ops import creation, joined, triangles
 from oxinp._core.ops import roll as rolls
 from oxinp._core.ops.index import getitem, setitem
 from oxinp._core.ops.where import where as where_of_three
@@ -262,6 +262,15 @@ def bmat(obj: Any, ldict: Any = None, gdict: Any = None) -> Any:
     return call(np.bmat, (obj, ldict, gdict), {}, name="bmat")
 
 
+def _triangle(m: Any, k: Any = 0, *others: Any, is_upper: bool, **options: Any) -> Any:
+    """Return a triangle of matrices that are on the device; None for anything else."""
+    is_plain = type(k) is int and not others and not options
+    return triangles.triangle(m, k, is_upper=is_upper) if is_plain else None
+
+
+for _name, _is_upper in (("tril", False), ("triu", True)):
+    implements(_name, ahead=functools.partial(_triangle, is_upper=_is_upper))(rebound(getattr(np, _name)))
+
 _numpys_insert = rebound(np.insert)
 
 
@@ -301,8 +310,9 @@ def concatenate(
     if axis is None:
         parts, axis = [shape.ravel(part) for part in parts], 0
     ndim = parts[0]._layout.ndim
-    if axis == 0 and dtype is None and casting == "same_kind" and ndim and _are_alike(parts):
-        return _joined_alike(parts)
+    is_plain = dtype is None and casting == "same_kind" and type(axis) is int and 0 <= axis < ndim
+    if is_plain and _are_alike(parts, axis):
+        return _joined_alike(parts, axis)
     # NumPy judges shapes, axis and dtypes, on arrays in which the axis joined along is empty.
     axis = normalize_axis_index(axis, ndim) if ndim else axis
     stand_ins = [np.empty(_without(part._layout.shape, axis), part._layout.dtype) for part in parts]
@@ -319,29 +329,35 @@ def concatenate(
     return made
 
 
-def _are_alike(parts: list[Any]) -> bool:
-    """Whether arrays in C order differ in their first extents only."""
-    first = parts[0]._layout
+def _are_alike(parts: list[Any], axis: int) -> bool:
+    """Whether arrays in C order differ in their extents along an axis only."""
+    first = parts[0]._known or parts[0]._layout
     if not first.dtype.isnative or first.dtype.names is not None:  # the result is, and its fields lie side by side
         return False
-    dtype, inner = first.dtype, first.shape[1:]
+    dtype, outer, inner, ndim = first.dtype, first.shape[:axis], first.shape[axis + 1 :], first.ndim
     for part in parts:
-        layout = part._layout
-        if layout.dtype is not dtype or layout.shape[1:] != inner or not (layout.is_contiguous and layout.ndim):
+        layout = part._known or part._layout
+        shape = layout.shape
+        if layout.dtype is not dtype or layout.ndim != ndim or not layout.is_contiguous:
+            return False
+        if shape[:axis] != outer or shape[axis + 1 :] != inner:
             return False
     return True
 
 
-def _joined_alike(parts: list[Any]) -> Any:
-    """Return arrays that are alike, one after the other along their first axis."""
-    first = parts[0]._layout
-    if first.dtype in DEVICE_TYPES and joined.are_joined(parts):
+def _joined_alike(parts: list[Any], axis: int) -> Any:
+    """Return arrays that are alike, one after the other along an axis."""
+    first = parts[0]._known or parts[0]._layout
+    if not axis and first.dtype in DEVICE_TYPES and joined.are_joined(parts):
         return joined.join(parts)
-    lengths = [part._layout.shape[0] for part in parts]
-    made, start = creation.empty_there((sum(lengths), *first.shape[1:]), first.dtype), 0
+    if axis and joined.are_columns(parts, axis):
+        return joined.columns(parts)
+    lengths = [(part._known or part._layout).shape[axis] for part in parts]
+    extents = *first.shape[:axis], sum(lengths), *first.shape[axis + 1 :]
+    made, start, before = creation.empty_there(extents, first.dtype), 0, (slice(None),) * axis
     for part, length in zip(parts, lengths, strict=True):
         if length:
-            setitem(made, slice(start, start + length), part)
+            setitem(made, (*before, slice(start, start + length)) if axis else slice(start, start + length), part)
         start += length
     return made
 
@@ -387,7 +403,7 @@ def _parts(arrays: Any) -> list[Any]:
 
 
 def _is_host(parts: list[Any]) -> bool:
-    return is_hosted(tuple(parts)) and placement.is_host(sum(part._layout.nbytes for part in parts))
+    return is_hosted(parts) and placement.is_host(sum([part._layout.nbytes for part in parts]))
 
 
 @implements("stack")
@@ -402,17 +418,24 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, cas
     return concatenate(widened, axis, out, dtype=dtype, casting=casting)
 
 
-def _all_ours(arrays: Any) -> list[Any]:
+class _Ours(list[Any]):
+    """Arrays of ours."""
+
+
+def _all_ours(arrays: Any) -> _Ours:
     parts = _parts(arrays)
+    if {*map(type, parts)} == {types.ndarray}:  # as nearly always
+        return _Ours(parts)
     if not any(is_array(part) for part in parts):
         raise Unsupported("nothing of ours")
-    return [as_ours(part) for part in parts]
+    return _Ours([as_ours(part) for part in parts])
 
 
 def _joined(tup: Any, ndim: int, axis: int, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Concatenate arrays made to have at least `ndim` dimensions, as `numpy.atleast_1d` and its kin do."""
     widen = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[ndim - 1]
-    parts = [part if part._layout.ndim >= ndim else view(part, widen) for part in _all_ours(tup)]
+    parts = tup if type(tup) is _Ours else _all_ours(tup)
+    parts = [part if (part._known or part._layout).ndim >= ndim else view(part, widen) for part in parts]
     return concatenate(parts, axis, dtype=dtype, casting=casting)
 
 
@@ -426,7 +449,7 @@ def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """See `numpy.hstack`."""
     parts = _all_ours(tup)
-    return _joined(parts, 1, 0 if parts[0]._layout.ndim <= 1 else 1, dtype, casting)
+    return _joined(parts, 1, 0 if (parts[0]._known or parts[0]._layout).ndim <= 1 else 1, dtype, casting)
 
 
 @implements("dstack")

@@ -93,7 +93,13 @@ def sort(
     return sorts.sort(array, axis, is_descending=descending is not _NoValue and bool(descending))
 
 
-@implements("argsort")
+def _argsort_line(a: Any, axis: Any = -1, kind: Any = None, *others: Any, **options: Any) -> Any:
+    """Return the order of a vector that is on the device; None for anything else."""
+    is_plain = type(axis) is int and -1 <= axis <= 0 and (kind is None or type(kind) is str) and kind in _KINDS
+    return sorts.argsort_line(a) if is_plain and not others and not options else None
+
+
+@implements("argsort", ahead=_argsort_line)
 def argsort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = _NoValue
 ) -> Any:

@@ -56,3 +56,44 @@ def test_writes_before_and_after():
         x[:50] = xp.concatenate((x[25:50], x[:25]))
         x[5:] += xp.concatenate((x[5:20], x[20:]))
     assert_same(ours, theirs)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "i4", "f4", "f8", "c16"])
+@pytest.mark.parametrize("shape", [(50, 1), (3, 4, 1), (1, 1), (0, 1)], ids=str)
+@pytest.mark.parametrize("count", [2, 3, 8, 9])
+def test_columns_side_by_side(count, shape, dtype):
+    draw = numpy.random.default_rng(1)
+    theirs = [draw.normal(0, 5, shape).astype(dtype) for _ in range(count)]
+    ours = [np.positive(np.asarray(x)) if dtype != "?" else np.asarray(x) for x in theirs]
+    for join in (
+        lambda xp, parts: xp.concatenate(parts, len(shape) - 1),
+        lambda xp, parts: xp.concatenate(parts, -1),
+        lambda xp, parts: xp.hstack(parts),
+        lambda xp, parts: xp.column_stack([x.reshape(-1) for x in parts]),
+        lambda xp, parts: xp.stack(parts, -1),
+        lambda xp, parts: xp.stack(parts, 1),
+        lambda xp, parts: xp.concatenate([*parts[1:], parts[0][..., :0], parts[0]], -1),
+    ):
+        found, expected = join(np, ours), join(numpy, theirs)
+        assert_same(found, expected)
+        assert found.flags.writeable
+        if expected.size:
+            assert found.flags.c_contiguous == expected.flags.c_contiguous
+
+
+def test_columns_are_joined_as_they_were(launches):
+    x = numpy.random.default_rng(1).random((300, 3))
+    ours = np.asarray(x) * 1
+    np.evaluate(ours)
+    made = np.hstack([ours[:, i : i + 1] * 2 for i in range(3)])
+    again = np.column_stack([ours[:, i] for i in range(3)])
+    ours[:, 1] = 0.0
+    assert_same(made, x * 2)
+    assert_same(again, x)
+    made[3] = 7.0
+    x[:, 1] = 0.0
+    assert_same(ours, x)
+    assert launches(lambda: np.hstack([ours[:, :1] * 2, ours[:, 1:2] - 1, ours[:, 2:] + 1])) == 3
+    parts = [np.ascontiguousarray(ours[:, i : i + 1]) for i in range(3)]
+    np.evaluate(*parts)
+    assert launches(lambda: np.hstack(parts)) == 1

@@ -24,9 +24,13 @@ MAX_KEPT = 1 << 12
 def user_frame() -> FrameType:
     """Return the innermost frame that is the user's: neither oxinp's nor NumPy's or SciPy's."""
     frame = sys._getframe(1)
-    while is_passed(frame) and (outer := frame.f_back) is not None:
+    while True:
+        is_ours = _IS_PASSED.get(frame.f_globals.get("__name__"))  # `is_passed`, spelled out
+        if is_ours is None:
+            is_ours = is_passed(frame)
+        if not is_ours or (outer := frame.f_back) is None:
+            return frame
         frame = outer
-    return frame
 
 
 def is_passed(frame: FrameType) -> bool:

@@ -52,7 +52,14 @@ _BETWEEN = tuple(
 # The same of casts: functions that join, move and limit elements cast them, and no more.
 _BETWEEN_CASTS = tuple(
     f"oxinp.{name}"
-    for name in ("_core.ops.scatter", "_api.creation", "_api.manipulation", "_api.mathematics", "_api.placing")
+    for name in (
+        "_core.ops.again",
+        "_core.ops.scatter",
+        "_api.creation",
+        "_api.manipulation",
+        "_api.mathematics",
+        "_api.placing",
+    )
 )
 
 UINT64 = np.dtype(np.uint64)

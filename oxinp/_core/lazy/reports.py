@@ -98,7 +98,9 @@ def claim(make: Make) -> int:
     make : callable
         What a kernel reports -> the exception; None where nothing is to be raised.
     """
-    reports = _reports()
+    reports = device().reports
+    if reports.ring is None:
+        _give_ring(reports)
     return reports.ring.claim(reports.ptr, make, Line(user_frame(), may_warn=False))  # type: ignore[no-any-return]
 
 
@@ -112,19 +114,18 @@ def claim_flags(make: Make, line: Line) -> int:
     line : Line
         Which asks for the operation.
     """
-    reports = _reports()
+    reports = device().reports
+    if reports.ring is None:
+        _give_ring(reports)
     return reports.ring.claim(reports.flags, make, line)  # type: ignore[no-any-return]
 
 
-def _reports() -> Reports:
-    """Return the reports of the device in use, which have a ring."""
-    reports = device().reports
-    if reports.ring is None:
-        made = _Ring(reports)
-        if reports.ring is None:  # no other thread runs between this and the assignment, since nothing is called
-            reports.ring = made
-            _RINGS.add(made)
-    return reports
+def _give_ring(reports: Reports) -> None:
+    """Give the reports of a device their ring, unless another thread does."""
+    made = _Ring(reports)
+    if reports.ring is None:  # no other thread runs between this and the assignment, since nothing is called
+        reports.ring = made
+        _RINGS.add(made)
 
 
 def check() -> None:

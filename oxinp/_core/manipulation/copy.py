@@ -171,10 +171,11 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         options = {"order": order, "casting": casting, "copy": copy_wanted}
         return call(np.ndarray.astype, (array, dtype), options, name="ndarray.astype")
     target = np.dtype(dtype)
-    host = (array._held or array._storage).host
-    if host is not None and copy_wanted:
+    host = array._host if array._held is None else array._held.host
+    if host is not None:
         seen = array._seen if array._host is host else host_view(array)
-        if max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
+        is_copied = copy_wanted or seen.dtype != target
+        if is_copied and max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
             return wrap_host(_on_host(np.ndarray.astype, seen.dtype, target, seen, target, order, casting))
     source = array._layout.dtype
     if casting != "unsafe":

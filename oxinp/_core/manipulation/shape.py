@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.views import NumpyArray, host_part, moved, view, view_at
 from oxinp._core.manipulation.copy import axes_of, copy, order_of, own
-from oxinp._core.memory.layout import result_layout
+from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 
 
@@ -61,6 +62,24 @@ def ravel(array: Handle, order: Any = "C") -> Any:
         # Unlike reshape, which also gives a view of elements that lie at regular distances.
         return own(moved(copy(turned), np.reshape, -1))
     return moved(turned, np.reshape, -1)
+
+
+def flat(array: Handle, count: int = -1) -> Any:
+    """Return the elements of an array in C order, or the parts at its first `count` axes, along one axis.
+
+    A view of what has no gaps, on whichever side it is; else of a copy.
+    """
+    layout = array._known or array._layout
+    if count in (-1, layout.ndim):
+        if layout.ndim == 1 and layout.is_contiguous:
+            return array
+        shape: tuple[int, ...] = (layout.size,)
+    else:
+        shape = (math.prod(layout.shape[:count]), *layout.shape[count:])
+    if not layout.is_contiguous:
+        return reshape(array, shape)
+    dense = Layout.of(layout.dtype, shape)
+    return view_at(array, dense if not layout.offset else Layout.at(dense.dtype, shape, dense.strides, layout.offset))
 
 
 class _NeedsCopyError(Exception):

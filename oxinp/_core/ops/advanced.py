@@ -21,9 +21,11 @@ from oxinp._core.lazy.expr import Loop, Operation, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import apply, is_hosted
 from oxinp._core.lazy.results import is_device_scalar, types
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import view, view_at
+from oxinp._core.manipulation.shape import flat
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.parts import part_of
 from oxinp._core.ops import gather, masks
 from oxinp._ptx.types import i64
 
@@ -93,7 +95,7 @@ class _Index(NamedTuple):
 
 def is_light(array: Handle, key: Any) -> bool:
     """Whether NumPy is to do it: what is indexed and every index are small and on the host."""
-    if not placement.may_be_host(array._storage):
+    if not placement.may_be_host(array._held or array._storage):
         return False
     parts = [x for x in (key if type(key) is tuple else (key,)) if isinstance(x, Handle)]
     if not is_hosted(parts):
@@ -111,7 +113,50 @@ def _host_cost(layout: Layout) -> float:
     return layout.size * (gather.SELECT.host_weight if layout.dtype == BOOL else gather.BYTES_PER_INDEX)
 
 
-def selection(array: Handle, key: Any, value: tuple[int, ...] = ()) -> Selection:
+def without_rest(key: tuple[Any, ...], ndim: int) -> Any:
+    """Return a key without the slices behind its only array that select all there is, as in ``array[rows, :]``.
+
+    Parameters
+    ----------
+    key : tuple
+    ndim : int
+        Axes of the array, which NumPy finds the key too long for even if there are more slices than those.
+    """
+    single: Any = key[0] if key else None
+    num_axes = 0
+    if type(single) is not types.ndarray:
+        return key
+    for part in key[1:]:
+        if type(part) is not slice or part.start is not None or part.stop is not None or part.step is not None:
+            return key
+        num_axes += 1
+    layout = single._known or single._layout
+    return single if layout.ndim and (layout.ndim if layout.dtype == BOOL else 1) + num_axes <= ndim else key
+
+
+def on_line(array: Handle, key: tuple[Any, ...]) -> tuple[Handle, Handle, int] | None:
+    """Return what integers beside an array of them leave of an array: a part, the index for its first axis.
+
+    And which axis of the array that is. None where the key is another one, or where NumPy has to say what is wrong.
+    """
+    layout = array._known or array._layout
+    index: Any = None
+    axis = 0
+    for place, part in enumerate(key):
+        if type(part) is types.ndarray and index is None:
+            index, axis = part, place
+        elif type(part) is not int:
+            return None
+    if index is None:
+        return None
+    own = index._known or index._layout
+    if not own.ndim or own.dtype.kind not in "iu" or own.dtype not in DEVICE_TYPES:
+        return None
+    located = part_of(layout, (*key[:axis], slice(None), *key[axis + 1 :]))
+    return None if located is None else (view_at(array, located[0]), index, axis)
+
+
+def selection(array: Handle, key: Any, value: tuple[int, ...] = (), *, axis: int = 0) -> Selection:
     """Return what a key selects.
 
     Parameters
@@ -120,6 +165,8 @@ def selection(array: Handle, key: Any, value: tuple[int, ...] = ()) -> Selection
     key : object
     value : tuple of int, optional
         The shape of what is to be written there, which NumPy looks at before it looks at indices.
+    axis : int
+        What errors call the first axis.
 
     Raises
     ------
@@ -137,7 +184,7 @@ def selection(array: Handle, key: Any, value: tuple[int, ...] = ()) -> Selection
         if own.ndim and own.dtype == BOOL and layout.is_contiguous and layout.size:
             return _masked(array, single)
         if layout.ndim and own.ndim and own.dtype.kind in "iu" and own.dtype in DEVICE_TYPES:
-            return _of_first_axis(array, single, value)
+            return _of_first_axis(array, single, value, axis)
     parts, free, indexed = _parts(key if type(key) is tuple else (key,), layout.shape)
     indices = [part for part in parts if type(part) is _Index]
     try:
@@ -181,7 +228,7 @@ def _check_fits(given: tuple[int, ...], shape: tuple[int, ...]) -> None:
         raise Unsupported("values that do not fit, of which NumPy says how")
 
 
-def _of_first_axis(array: Handle, index: Handle, value: tuple[int, ...]) -> Selection:
+def _of_first_axis(array: Handle, index: Handle, value: tuple[int, ...], axis: int) -> Selection:
     """Return what one array of integers selects of the first axis, as most keys do."""
     extent, *others = (array._known or array._layout).shape
     own = index._known or index._layout
@@ -190,18 +237,18 @@ def _of_first_axis(array: Handle, index: Handle, value: tuple[int, ...]) -> Sele
         raise Unsupported("an axis without elements, which NumPy refuses")
     shape = (*own.shape, *others)
     _check_fits(value, shape)
-    error = gather.error_along(0, extent) if size and gather.is_unknown(index, 0, extent) else None
+    error = gather.error_along(axis, extent) if size and gather.is_unknown(index, axis, extent) else None
     return Selection(array, index, shape, 0, 1, is_checked=True, error=error, is_unique=False)
 
 
 def _masked(array: Handle, mask: Handle) -> Selection:
     """Return what a mask selects of the first axes of an array in C order."""
-    shape, ndim = array._layout.shape, mask._layout.ndim
-    if shape[:ndim] != mask._layout.shape:
+    shape, own = (array._known or array._layout).shape, mask._known or mask._layout
+    if shape[: own.ndim] != own.shape:
         raise Unsupported("a mask that does not fit")
-    rows = array if ndim == 1 else view(array, lambda x: x.reshape(-1, *shape[ndim:]))
+    rows = flat(array, own.ndim)
     index = masks.numbers(mask)
-    chosen = (*index._layout.shape, *shape[ndim:])
+    chosen = (*(index._known or index._layout).shape, *shape[own.ndim :])
     return Selection(rows, index, chosen, 0, 1, is_checked=False, error=None, is_unique=True)
 
 
@@ -378,4 +425,4 @@ def _numpys_distance(*operands: Any) -> Any:
     return total if wrong is None else np.where(wrong < 0, wrong, total)
 
 
-__all__ = ["BASE", "LIMIT", "Selection", "is_light", "selection"]
+__all__ = ["BASE", "LIMIT", "Selection", "is_light", "on_line", "selection", "without_rest"]

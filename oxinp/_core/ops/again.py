@@ -1,7 +1,8 @@
 """Reads and writes by an index that have been asked for before, of arrays in the same layouts.
 
 What an index selects, and which operation reads or writes it, follows from layouts alone where the index is on the
-device and the operands are in memory, nothing pending. Then the operation is asked for at once.
+device and the operands are in memory. Then the operation is asked for at once. Of layouts their forms
+count, so that the columns of a matrix are as one.
 """
 
 from __future__ import annotations
@@ -18,10 +19,12 @@ from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import types, wrap_result
+from oxinp._core.manipulation.copy import astype
+from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Value, is_pinned
 
 _ASKED = new_table()
-"""By what is asked for and the layouts: the operation bound to them, and what makes an index's exception."""
+"""By what is asked for and the layouts' forms: the operation bound to them, and what makes an index's exception."""
 
 _Error = Callable[[int], Exception]
 
@@ -35,7 +38,8 @@ def read(what: Hashable, array: Handle, index: Handle) -> Any:
         Along which axis, and how.
     array, index : Handle
     """
-    found = _ASKED.get((what, array._known, index._known))
+    layout, own = array._known or array._layout, index._known or index._layout
+    found = _ASKED.get((what, layout._form or layout.form, own._form or own.form))
     if found is None or (index._held or index._storage).host is not None:
         return None
     bound, error = found
@@ -58,7 +62,11 @@ def _read(bound: BoundOp, array: Handle, index: Handle, claim: int) -> Value | N
 def _leaves(bound: BoundOp, first: Handle, second: Handle) -> tuple[tuple[Any, ...] | None, int]:
     """Return what the first two operands of an operation are read from, and the mask; None if they lie otherwise."""
     graph, entries, mask = expression(first)
+    if graph.nodes:
+        graph, entries, mask = schedule.materialise(first._held or first._storage)
     other_graph, other_entries, other_mask = expression(second)
+    if other_graph.nodes:
+        other_graph, other_entries, other_mask = schedule.materialise(second._held or second._storage)
     if graph is not bound.graphs[0] or other_graph is not bound.graphs[1]:
         return None, 0
     return (*entries, *other_entries), mask | other_mask
@@ -70,10 +78,10 @@ def keep_read(what: Hashable, array: Handle, index: Handle, error: _Error | None
     entry = None if held is None or held.value is None else held.value[1][0]
     call = entry.call if type(entry) is Pending else None
     if call is not None and error is not None:
-        _keep((what, array._known, index._known), call.bound, error)
+        _keep((what, array._layout.form, index._layout.form), call.bound, error)
 
 
-def write(what: Hashable, array: Handle, index: Handle, value: Any) -> bool:
+def write(what: Hashable, array: Handle, index: Handle, value: Any, *, casts: bool = False) -> bool:
     """Write values to the elements of an array by an index, as it was done before; tell whether it was.
 
     Parameters
@@ -82,15 +90,24 @@ def write(what: Hashable, array: Handle, index: Handle, value: Any) -> bool:
         How.
     array, index : Handle
     value : object
+    casts : bool
+        A value of another dtype is cast, as assignments do.
     """
     if type(value) is not types.ndarray:
         return False
-    found = _ASKED.get((what, array._known, index._known, value._known))
+    layout, seen, given = [x._known or x._layout for x in (array, index, value)]
+    is_cast = casts and given.dtype is not layout.dtype
+    wanted = _cast(given, layout) if is_cast else given._form or given.form
+    found = _ASKED.get((what, layout._form or layout.form, seen._form or seen.form, wanted))
     if found is None:
         return False
     bound, error = found
-    own, used, given = [x._held or x._storage for x in (array, index, value)]
-    if used.host is not None or used is own or given is own:
+    own, used = array._held or array._storage, index._held or index._storage
+    if used.host is not None or used is own:
+        return False
+    if is_cast:
+        value = astype(value, layout.dtype, copy_wanted=False)
+    if value._held is own:
         return False
     if not attempt(_write, bound, array, index, value, reports.claim(error)):
         return False
@@ -114,15 +131,31 @@ def _write(bound: BoundOp, array: Handle, index: Handle, value: Handle, claim: i
 
 
 def keep_write(
-    what: Hashable, array: Handle, index: Handle, value: Any, error: _Error | None, bound: BoundOp
-) -> None:  # fmt: skip
+    what: Hashable,
+    array: Handle,
+    index: Handle,
+    value: Any,
+    error: _Error | None,
+    bound: BoundOp,
+    *,
+    casts: bool = False,
+) -> None:
     """Have `write` do again what an operation has done."""
-    if isinstance(value, Handle) and error is not None:
-        _keep((what, array._known, index._known, value._known), bound, error)
+    if type(value) is types.ndarray and error is not None:
+        layout, given = array._layout, value._layout
+        wanted = _cast(given, layout) if casts and given.dtype is not layout.dtype else given.form
+        _keep((what, layout.form, index._layout.form, wanted), bound, error)
+
+
+def _cast(given: Layout, layout: Layout) -> Layout | None:
+    """Return how a value will lie when it has been cast to the dtype of an array; None where NumPy warns of that."""
+    if given.dtype.kind == "c" != layout.dtype.kind:
+        return None
+    return Layout.of(layout.dtype, given.shape)
 
 
 def _keep(key: tuple[Any, ...], bound: BoundOp, error: _Error) -> None:
-    if not any(part is None for part in key) and not any(graph.nodes for graph in bound.graphs):
+    if None not in key and not any(graph.nodes for graph in bound.graphs):
         remember(_ASKED, key, (bound, error))
 
 

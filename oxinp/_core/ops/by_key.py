@@ -11,11 +11,11 @@ from oxinp._core.errors.hearing import put
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
-from oxinp._core.lazy.record import WHERE, express
-from oxinp._core.lazy.results import is_device_scalar, types, wrap_pending
-from oxinp._core.lazy.stores import target_of
+from oxinp._core.lazy.record import WHERE, express, settled
+from oxinp._core.lazy.results import is_device_scalar, types
+from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import assign, axes_of, from_elsewhere, own
+from oxinp._core.manipulation.copy import axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.ops import advanced, again, gather, masks, scatter
@@ -25,6 +25,7 @@ FIRST_AXIS = "elements along the first axis"
 """What an array of integers alone as a key asks for; see `again`."""
 
 _NUMBERS = frozenset({int, bool})
+_TAKEN = Handle | np.generic | bool | int | float | complex  # as values, as they are
 
 
 def key_on_host(key: Any) -> Any:
@@ -48,22 +49,33 @@ def key_on_host(key: Any) -> Any:
 
 def selected(array: Handle, key: Any) -> Any:
     """Return the elements that a key selects, on the device; raises Unsupported."""
-    single = key[0] if type(key) is tuple and len(key) == 1 else key
-    if type(single) is types.ndarray and single._layout.dtype == BOOL and single._layout.ndim == array._layout.ndim:
-        return masks.select(array, single)
-    found = advanced.selection(array, key)
+    what: Any = FIRST_AXIS
+    axis = 0
+    if type(key) is tuple:
+        key = advanced.without_rest(key, (array._known or array._layout).ndim)
+        if type(key) is tuple and (line := advanced.on_line(array, key)) is not None:
+            array, key, axis = line
+            what = FIRST_AXIS, axis
+            known = again.read(what, array, key)
+            if known is not None:
+                return known
+    if type(key) is types.ndarray:
+        mask = key._known or key._layout
+        if mask.dtype == BOOL and mask.ndim == (array._known or array._layout).ndim:
+            return masks.select(array, key)
+    found = advanced.selection(array, key, axis=axis)
     seen, place, count = found.array, found.num_outer, found.num_indexed
     if seen._layout.ndim == 1:
         result = _in_order_of_index(found)
         if key is found.index:
-            again.keep_read(FIRST_AXIS, array, key, found.error, result)
+            again.keep_read(what, array, key, found.error, result)
         return result
     # NumPy's result has the axes of the index outermost in memory, then the others in the order of the array.
     layout = seen._layout
     if layout.is_contiguous and not place and count == 1:  # rows of an array in C order, as most keys select
         result = gather.gathered(seen, found.index, 0, 1, found.error, is_checked=found.is_checked)
         if key is found.index:
-            again.keep_read(FIRST_AXIS, array, key, found.error, result)
+            again.keep_read(what, array, key, found.error, result)
         return result
     free = [axis for axis in range(layout.ndim) if not place <= axis < place + count]
     shape, strides = (tuple([each[axis] for axis in free]) for each in (layout.shape, layout.strides))
@@ -90,26 +102,32 @@ def _in_order_of_index(found: advanced.Selection) -> Any:
 
 def fill(array: Handle, key: Any, value: Any) -> bool:
     """Write one number where a mask is true, on the device; tell whether that has been done."""
-    if type(key) is not types.ndarray or type(value) is types.ndarray or key._layout.dtype != BOOL:  # as most keys
+    if type(key) is not types.ndarray or type(value) is types.ndarray:
         return False
-    layout, is_number = array._layout, isinstance(value, bool | int | float | complex | np.number | np.bool_)
+    layout, own = array._known or array._layout, key._known or key._layout
+    if own.dtype != BOOL:  # as most keys
+        return False
     dtype = layout.dtype
-    if not (is_number and key._layout.shape == layout.shape and dtype in DEVICE_TYPES and layout.ndim):
+    is_number = isinstance(value, bool | int | float | complex | np.number | np.bool_)
+    if not (is_number and own.shape == layout.shape and dtype in DEVICE_TYPES and layout.ndim):
         return False
     element = np.zeros(1, dtype)
     # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
     put(element, slice(None), np.asarray(value) if isinstance(value, np.generic) else value)
     try:
-        filled = express(WHERE, (key, element[0], array), target_of(array))
+        store(array, express(WHERE, (key, element[0], array), target_of(array)))
     except Unsupported:
         return False
-    assign(array, wrap_pending(filled, as_array=True))
+    settled(array)
     return True
 
 
 def scatter_values(array: Handle, key: Any, value: Any) -> bool:
     """Write to what an advanced key selects, on the device; tell whether that has been done."""
-    if type(array) is not types.ndarray or array._layout.dtype.names is not None:  # of which a key may be a field
+    if type(array) is not types.ndarray:
+        return False
+    layout = array._known or array._layout
+    if layout.dtype.names is not None:  # of which a key may be a field
         return False
     try:
         if is_device_scalar(value):
@@ -118,20 +136,29 @@ def scatter_values(array: Handle, key: Any, value: Any) -> bool:
                 if (value._held or value._storage).host is not None
                 else view(value, lambda x: x.reshape(()))
             )
-        elif not isinstance(value, Handle | np.generic | bool | int | float | complex):
-            value = from_elsewhere(value, array._layout.dtype)
-        if isinstance(value, Handle) and value._layout.ndim > 1 and _is_whole_mask(array, key):
+        elif type(value) is not types.ndarray and not isinstance(value, _TAKEN):
+            value = from_elsewhere(value, layout.dtype)
+        if type(value) is types.ndarray and value._layout.ndim > 1 and _is_whole_mask(array, key):
             return False  # NumPy refuses what is not in a row
-        shape = value._layout.shape if isinstance(value, Handle) else ()
-        found = advanced.selection(array, key, shape)
+        what: Any = FIRST_AXIS
+        axis = 0
+        if type(key) is tuple:
+            key = advanced.without_rest(key, layout.ndim)
+            if type(key) is tuple and (line := advanced.on_line(array, key)) is not None:
+                array, key, axis = line
+                what = FIRST_AXIS, axis
+        if type(key) is types.ndarray and again.write(what, array, key, value, casts=True):
+            return True
+        shape = (value._known or value._layout).shape if isinstance(value, Handle) else ()
+        found = advanced.selection(array, key, shape, axis=axis)
         bound = scatter.assign(found, value)
         if bound is not None and key is found.index:
-            again.keep_write(FIRST_AXIS, array, key, value, found.error, bound)
+            again.keep_write(what, array, key, value, found.error, bound, casts=True)
     except Unsupported:
         return False
     except IndexError:
         if not isinstance(value, Handle):
-            np.zeros(1, array._layout.dtype)[:] = value  # NumPy refuses a value that does not fit before an index
+            np.zeros(1, layout.dtype)[:] = value  # NumPy refuses a value that does not fit before an index
         raise
     return True
 

@@ -19,11 +19,10 @@ from oxinp._core.lazy.chains import arrays, input_types, instructions
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import SPARE, BoundOp, Op
-from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.results import wrap_host
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import copy
-from oxinp._core.manipulation.shape import ravel, reshape
+from oxinp._core.manipulation.shape import flat
 from oxinp._core.memory.dtypes import DEVICE_TYPES, INT64, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import again, creation
@@ -423,9 +422,16 @@ def select(array: Handle, mask: Handle) -> Any:
         raise Unsupported("a mask of another shape, of which NumPy says why, or no elements")
     need_kernel(layout, mask._layout)
     if ndim < layout.ndim:
-        rows = reshape(array, (mask._layout.size, *layout.shape[ndim:]))
-        return take(rows, flatnonzero(mask), is_checked=False)
+        return chosen(flat(array, ndim), flatnonzero(mask))
     return _selected(mask, array)
+
+
+def chosen(rows: Handle, index: Handle) -> Any:
+    """Return what is along the first axis of an array by an index that is known to be in bounds, without gaps."""
+    layout, own = rows._known or rows._layout, index._known or index._layout
+    if not own.size or not layout.size:
+        return creation.empty((*own.shape, *layout.shape[1:]), layout.dtype)
+    return perform_on_device(TAKE, (rows, index), (0, 1, False))
 
 
 def flatnonzero(mask: Handle) -> Any:
@@ -433,11 +439,12 @@ def flatnonzero(mask: Handle) -> Any:
 
     Of a small mask on the host they are found there: the device would have to be waited for to know how many there are.
     """
-    if not mask._layout.size:
+    layout = mask._known or mask._layout
+    if not layout.size:
         return wrap_host(np.empty(0, np.int64))
-    if is_hosted([mask]) and placement.is_host(mask._layout.nbytes):
+    if placement.may_be_host(mask._held or mask._storage) and placement.is_host(layout.nbytes):
         return wrap_host(host_view(mask).ravel().nonzero()[0])
-    need_kernel(mask._layout)
+    need_kernel(layout)
     return _selected(mask, None)
 
 
@@ -454,8 +461,7 @@ def nonzero(mask: Handle) -> tuple[Any, ...]:
 def _selected(mask: Handle, array: Handle | None) -> Any:
     """The elements, or their numbers, with a true mask."""
     operands = (mask,) if array is None else (mask, array)
-    flat = [x if x._layout.ndim == 1 and x._layout.is_contiguous else ravel(x) for x in operands]
-    return perform_on_device(SELECT, flat)
+    return perform_on_device(SELECT, [flat(x) for x in operands])
 
 
 def need_kernel(*layouts: Layout) -> None:

@@ -1,17 +1,22 @@
-"""Arrays joined along their first axis by one launch, where each is a range of bytes."""
+"""Arrays joined by one launch: along their first axis, where each is a range of bytes, and columns side by side."""
 
 from __future__ import annotations
 
 import importlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import on_device
+from oxinp._core.lazy.expr import Loop, Operation
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.results import wrap_result
+from oxinp._core.lazy.record import express
+from oxinp._core.lazy.results import wrap_pending, wrap_result
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.numbers import INT32, numbers
 from oxinp._core.ops.perform import bound_to
 
 if TYPE_CHECKING:
@@ -25,6 +30,8 @@ _FAMILY = "oxinp._kernels.elementwise.joined"
 MAX_COUNT = 8
 MIN_NBYTES = 1 << 20
 """Of the result. Of less, launches of their own take the device no time, and need no plan for each new size."""
+MAX_NBYTES = 1 << 20
+"""Of columns that are joined by an elementwise operation, which looks at each of them for each element."""
 
 
 def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -72,4 +79,38 @@ def _joined(parts: Sequence[Handle]) -> Value:
     return on_device(layout, buffer)
 
 
-__all__ = ["are_joined", "join"]
+def are_columns(parts: Sequence[Handle], axis: int) -> bool:
+    """Whether `columns` takes arrays in C order that are alike but for their extents along an axis."""
+    last = len((parts[0]._known or parts[0]._layout).shape) - 1
+    if not 0 < axis == last or not 1 < len(parts) <= MAX_COUNT:
+        return False
+    nbytes = 0
+    for part in parts:
+        layout = part._known or part._layout
+        if layout.shape[last] != 1 or not layout.size or layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
+            return False
+        value = (part._held or part._storage).value
+        if value is None or value[0].nodes:  # chains are computed into their places
+            return False
+        nbytes += layout.nbytes
+    return nbytes <= MAX_NBYTES
+
+
+def columns(parts: Sequence[Handle]) -> Any:
+    """Return arrays of one column each side by side, pending."""
+    operands = numbers(0, len(parts)), *parts
+    return wrap_pending(express(_columns(len(parts)), operands), as_array=True)
+
+
+@cache
+def _columns(count: int) -> Operation:
+    def lower(k: Any, number: Any, *given: Any) -> Any:
+        found = given[-1]
+        for place in reversed(range(count - 1)):
+            found = k.where(number == place, given[place], found)
+        return found
+
+    return Operation("columns", lambda kinds: Loop((INT32, *kinds[1:]), kinds[1], lower))
+
+
+__all__ = ["are_columns", "are_joined", "columns", "join"]

@@ -31,26 +31,42 @@ def is_basic(key: Any) -> bool:
 
 def with_values(key: Any) -> Any:
     """Return a key with the values of scalars that are on the device; the key itself if there is none."""
-    if type(key) is tuple:
-        if any(is_device_scalar(part) for part in key):
-            return tuple(part[()] if is_device_scalar(part) else part for part in key)
-        return key
-    return key[()] if is_device_scalar(key) else key
+    if type(key) is not tuple:
+        return key[()] if is_device_scalar(key) else key
+    for part in key:
+        if type(type(part)) is types.scalar_type:  # `is_device_scalar`, spelled out
+            return tuple([part[()] if is_device_scalar(part) else part for part in key])
+    return key
 
 
 def with_integers(key: Any) -> Any:
     """Return a key with numbers instead of arrays of one integer and no dimension; the key itself without them."""
-    if type(key) is types.ndarray and key._layout.ndim:  # as most keys
-        return key
     parts = key if type(key) is tuple else (key,)
-    if not any(map(_is_single, parts)):
-        return key
-    counted = tuple([int(part) if _is_single(part) else part for part in parts])
-    return counted if type(key) is tuple else counted[0]
+    for part in parts:
+        kind = type(part)
+        if kind is types.ndarray:
+            layout = part._known or part._layout
+        elif kind is np.ndarray:
+            layout = part
+        else:
+            continue
+        if not layout.ndim and layout.dtype.kind in "iu":
+            counted = tuple([int(part) if _is_single(part) else part for part in parts])
+            return counted if type(key) is tuple else counted[0]
+    return key
 
 
 def _is_single(part: Any) -> bool:
     return (type(part) is np.ndarray or type(part) is types.ndarray) and not part.ndim and part.dtype.kind in "iu"
+
+
+def with_numbers(key: Any) -> Any:
+    """Return a key with Python's integers instead of NumPy's; the key itself without them."""
+    if type(key) is not tuple:
+        return int(key) if type(key) in _INTEGERS else key
+    if _INTEGERS.isdisjoint(map(type, key)):
+        return key
+    return tuple([int(part) if type(part) in _INTEGERS else part for part in key])
 
 
 def as_view_key(key: Any) -> tuple[Any, ...]:
@@ -84,7 +100,10 @@ def locate(layout: Layout, key: Any) -> tuple[Layout, bool]:
 def located_part(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
     """Return what `locate` does of a key that `part_of` leaves; None where it is not basic, or has others' numbers."""
     plain = flattened(key)
-    return None if plain is None else _located(layout, key, plain)
+    if plain is not None:
+        return _located(layout, key, plain)
+    kinds = map(type, key) if type(key) is tuple else (type(key),)
+    return None if _INTEGERS.isdisjoint(kinds) else part_of(layout, with_numbers(key))
 
 
 def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:
@@ -120,5 +139,6 @@ __all__ = [
     "located_part",
     "selects_element",
     "with_integers",
+    "with_numbers",
     "with_values",
 ]

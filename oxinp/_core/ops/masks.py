@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._core.lazy.windows import Windowed
-from oxinp._core.manipulation.shape import ravel
+from oxinp._core.manipulation.shape import flat
 from oxinp._core.memory.storage import SHARED
 from oxinp._core.ops import gather
 from oxinp._runtime import here
@@ -57,7 +57,7 @@ def select(array: Handle, mask: Handle) -> Any:
     if (mask._known or mask._layout).shape != layout.shape or not layout.size or not _comes_again(mask):
         return gather.select(array, mask)
     gather.need_kernel(layout)
-    return gather.take(ravel(array), numbers(mask, is_counted=True), is_checked=False)
+    return gather.chosen(flat(array), numbers(mask, is_counted=True))
 
 
 def numbers(mask: Handle, *, is_counted: bool = False) -> Handle:

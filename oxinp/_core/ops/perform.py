@@ -19,6 +19,7 @@ from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.results import wrap_host, wrap_result
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.storage import next_mask
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
@@ -113,14 +114,15 @@ def bound_to(
     op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...]
 ) -> tuple[BoundOp, tuple[Any, ...], int]:
     """Return an operation bound to operands, the leaves that it is applied to, and their mask."""
+    x: Any  # `isinstance` would ask arrays for their class, in a function of ours
     for x in operands:
-        if isinstance(x, Handle) and x._layout.dtype not in DEVICE_TYPES:
-            raise Unsupported(f"dtype {x._layout.dtype} has no kernels")
+        if type(x) is not tuple and (dtype := (x._known or x._layout).dtype) not in DEVICE_TYPES:
+            raise Unsupported(f"dtype {dtype} has no kernels")
     chained, mask = op.takes_chains, 0
     graphs: list[Graph] = []
     leaves: list[Any] = []
     for number, x in enumerate(operands):
-        if not isinstance(x, Handle):
+        if type(x) is tuple:
             graphs.append(scalar(x[0]))
             leaves.append(x[1])
             continue
@@ -134,9 +136,17 @@ def bound_to(
 
 def _in_memory(op: Op, operand: Handle) -> Value:
     """What an operation reads that takes no chain: what lies in memory, contiguous where it must."""
-    held: Handle = operand if op.takes_views or operand._layout.is_contiguous else copy(operand)
+    held = operand
+    if not (op.takes_views or (operand._known or operand._layout).is_contiguous):
+        if schedule.room >= 0 and not explain.REPORTS and (operand._held or operand._storage).host is None:
+            value = expression(operand)
+            if not value[0].nodes:  # it is copied here alone, without an array that nobody sees
+                graph, buffer = schedule.evaluate(value)
+                balance.ran(graph.layout.nbytes, value[1])
+                return graph, (buffer,), next_mask()
+        held = copy(operand)
     value = expression(held)
-    return schedule.materialise(held._storage) if value[0].nodes else value
+    return schedule.materialise(held._held or held._storage) if value[0].nodes else value
 
 
 def _sized(bound: BoundOp, leaves: tuple[Any, ...]) -> tuple[list[Value], tuple[int, ...]]:

@@ -16,8 +16,9 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, device_value
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.results import types
 from oxinp._core.lazy.views import view
-from oxinp._core.manipulation.copy import astype, copy, drop_leading_ones, warn_of_lost_parts
+from oxinp._core.manipulation.copy import astype, copy, drop_leading_ones
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MOVED_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import is_pinned
@@ -119,20 +120,20 @@ def assign(selected: Selection, value: Any, operator: str = "") -> BoundOp | Non
     """
     target = selected.array
     layout = target._known or target._layout
-    if not isinstance(value, Handle):
+    if type(value) is types.ndarray or isinstance(value, Handle):
+        given = broadcast(value, selected)
+    else:
         element = np.zeros(1, layout.dtype)
         # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
         put(element, slice(None), np.asarray(value) if isinstance(value, np.generic) else value)
         given = scalar_bits(element)
-    else:
-        given = value
-    if isinstance(given, Handle):
-        given = broadcast(given, selected)
+        if type(given) is types.ndarray:
+            given = broadcast(given, selected)
     if not math.prod(selected.shape):
         if selected.error is not None:
             raise Unsupported("indices that NumPy may refuse")
         return None
-    if not layout.is_injective:
+    if not (layout._injective or layout.is_injective):
         raise Unsupported("elements that overlap")
     index = selected.index
     storage = index._held or index._storage
@@ -158,7 +159,7 @@ def scalar_bits(element: np.ndarray[Any, Any]) -> Any:
 
 def check_fits(value: Handle, shape: tuple[int, ...]) -> None:
     """Raise Unsupported where a value cannot be broadcast to a shape, of which NumPy says how."""
-    given = value._layout.shape
+    given = (value._known or value._layout).shape
     try:
         fits = given == shape or np.broadcast_shapes(given, shape) == shape
     except ValueError:
@@ -179,14 +180,19 @@ def broadcast(value: Handle, selected: Selection) -> Handle:
         and (value._held or value._storage) is not (array._held or array._storage)
     ):
         return value
-    value = drop_leading_ones(value, len(selected.shape))
-    check_fits(value, selected.shape)
-    if value._layout.dtype not in DEVICE_TYPES:
-        raise Unsupported(f"values of dtype {value._layout.dtype}")
-    warn_of_lost_parts(value._layout.dtype, layout.dtype)
-    value = astype(value, layout.dtype, copy_wanted=False)
-    if value._storage is selected.array._storage or not value._layout.is_aligned:
+    if own.shape != selected.shape:
+        value = drop_leading_ones(value, len(selected.shape))
+        check_fits(value, selected.shape)
+    if own.dtype not in DEVICE_TYPES:
+        raise Unsupported(f"values of dtype {own.dtype}")
+    if own.dtype is not layout.dtype:
+        value = astype(value, layout.dtype, copy_wanted=False)
+    own = value._known or value._layout
+    if (value._held or value._storage) is (array._held or array._storage) or not own.is_aligned:
         value = copy(value)
+        own = value._known or value._layout
+    if own.shape == selected.shape and own.is_contiguous:
+        return value
     result: Handle = view(value, lambda x: np.broadcast_to(x, selected.shape))
     first, ndim = selected.num_outer, selected.index._layout.ndim
     if merged_stride(loops_of(result._layout)[first : first + ndim]) < 0:

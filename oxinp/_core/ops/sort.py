@@ -16,7 +16,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, may_be_host
 from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import axes_of, copy, own, permuted
@@ -25,7 +25,7 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, distinct, gather
 from oxinp._core.ops.index import getitem, setitem
-from oxinp._core.ops.perform import perform
+from oxinp._core.ops.perform import perform, perform_on_device
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import CUMSUM
 from oxinp._core.ufunc.object import OBJECTS
@@ -144,6 +144,15 @@ def sort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
     if dtype.kind in "mM" and is_descending:
         raise Unsupported("dates from the last to the first")
     return of_ordinals(along(SORT, ordinals(array), axis, (is_descending,), "K"), dtype)
+
+
+def argsort_line(array: Handle) -> Any:
+    """Return what `argsort` does of a vector that is on the device; None where that is to be asked."""
+    layout, storage = array._known or array._layout, array._held or array._storage
+    is_sorted = layout.ndim == 1 and layout.dtype in DEVICE_TYPES and layout.size and layout.is_aligned
+    if not is_sorted or layout.dtype.kind in "mM" or may_be_host(storage):
+        return None
+    return perform_on_device(ARGSORT, (array,), (False,))
 
 
 def argsort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
