@@ -46,6 +46,7 @@ from oxinp._core.native.objects import (
     TUPLE_ITEMS,
     TYPE,
 )
+from oxinp._core.native.parts import return_device_part
 from oxinp._core.native.places import return_element, write_element
 
 _STALE_RANGE = {name: objects.offset(Stale.__dict__[name]) if objects.ARE_KNOWN else 0 for name in ("low", "high")}
@@ -233,12 +234,12 @@ def _count_views(function: Function) -> None:
 
 
 def subscript(kind: type, before: int) -> bytes:
-    """Return the code of ``array[key]``, for integers and slices."""
+    """Return the code of ``array[key]``, for integers and slices, and of arrays on the device for their large parts."""
     function = Function(kind, before)
     code, numpys = function.code, objects.slot(np.ndarray, "subscript").value
     function.begin()
     function.unless_type("rbx", kind, "general")
-    function.load_seen("r12", "rbx", storage="r13")
+    function.load_seen("r12", "rbx", storage="r13", label="elsewhere")
     function.unless_type("rbp", kind, "basic")
     code.jump("advanced")
     code.label("basic")
@@ -271,6 +272,7 @@ def subscript(kind: type, before: int) -> bytes:
     code.set("rax", 0)
     code.jump("return")
     _return_chosen(function, numpys)
+    return_device_part(function, "elsewhere")
     function.end()
     return code.assembled()
 
