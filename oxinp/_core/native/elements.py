@@ -303,19 +303,19 @@ def length(kind: type, before: int) -> bytes:
     return code.assembled()
 
 
-def _return_from_part(function: Function) -> None:
-    """Return at once where ``a[key] += b`` has written to the part; else go to ``another``."""
+def _return_from_part(function: Function, label: str) -> None:
+    """Return at once where ``a[key] += b`` has written to the part; else go to a label."""
     code = function.code
     code.load("rax", "r14", HELD)
     code.compare_with("rbx", HELD, "rax")
-    code.jump("another", "ne")
+    code.jump(label, "ne")
     code.compare_with("r14", VIEW, "rbx")
-    code.jump("another", "ne")
+    code.jump(label, "ne")
     code.set("rcx", NONE)
     code.compare_with("rbx", VIEW, "rcx")
-    code.jump("another", "ne")
+    code.jump(label, "ne")
     code.compare_with("r14", AT, "rbp")
-    code.jump("another", "ne")
+    code.jump(label, "ne")
     code.set("rax", 0)
     code.jump("return")
 
@@ -505,9 +505,9 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.compare_number("r14", 0)
     code.jump("general", "e")
     function.unless_type("rbx", kind, "general")
-    function.load_seen("r12", "rbx", storage="r13")
+    function.load_seen("r12", "rbx", storage="r13", label="elsewhere")
     function.unless_type("r14", kind, "number")
-    _return_from_part(function)
+    _return_from_part(function, "another")
     code.label("another")
     function.load_seen("r15", "r14", storage="r8")
     code.move("r14", "r15")
@@ -550,6 +550,9 @@ def ass_subscript(kind: type, before: int) -> bytes:
     _write_part(function, numpys)
     _write_chosen(function, numpys)
     _outdate(function)
+    code.label("elsewhere")
+    function.unless_type("r14", kind, "general")
+    _return_from_part(function, "general")
     function.end()
     return code.assembled()
 
