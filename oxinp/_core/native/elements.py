@@ -46,7 +46,7 @@ from oxinp._core.native.objects import (
     TUPLE_ITEMS,
     TYPE,
 )
-from oxinp._core.native.parts import return_device_part
+from oxinp._core.native.parts import return_device_part, write_device_part
 from oxinp._core.native.places import return_element, write_element
 
 _STALE_RANGE = {name: objects.offset(Stale.__dict__[name]) if objects.ARE_KNOWN else 0 for name in ("low", "high")}
@@ -234,7 +234,7 @@ def _count_views(function: Function) -> None:
 
 
 def subscript(kind: type, before: int) -> bytes:
-    """Return the code of ``array[key]``, for integers and slices, and of arrays on the device for their large parts."""
+    """Return the code of ``array[key]``, for integers and slices."""
     function = Function(kind, before)
     code, numpys = function.code, objects.slot(np.ndarray, "subscript").value
     function.begin()
@@ -551,8 +551,9 @@ def ass_subscript(kind: type, before: int) -> bytes:
     _write_chosen(function, numpys)
     _outdate(function)
     code.label("elsewhere")
-    function.unless_type("r14", kind, "general")
-    _return_from_part(function, "general")
+    function.unless_type("r14", kind, "on the device")
+    _return_from_part(function, "on the device")
+    write_device_part(function, "on the device")
     function.end()
     return code.assembled()
 

@@ -32,6 +32,7 @@ from oxinp._core.native.objects import (
 )
 from oxinp._core.native.pages import mapped
 from oxinp._core.native.places import load_small
+from oxinp._core.ops.index import getitem, setitem
 
 _MOST_AXES = 4
 _MOST_OFFSET, _MOST_SIZE, _MOST_ITEMSIZE = 1 << 47, 1 << 32, 1 << 16
@@ -46,6 +47,7 @@ _OFFSET, _NUM_NBYTES, _SIZE, _NBYTES, _GAPS, _ODD = (8 * i for i in range(6, 12)
 _END, _ALL, _INJECTIVE, _LENGTHS = 96, 104, 112, 120
 _STEPS = _LENGTHS + 8 * _MOST_AXES
 _MADE = _PLACE, _NEW_SHAPE, _NEW_STRIDES, _NEW, _LOCATED = tuple(_STEPS + 8 * (_MOST_AXES + i) for i in range(5))
+_GIVEN = 16
 _ROOM = _LOCATED + 8 + (_LOCATED + 8 + 8) % 16
 """Where on the stack there is what, see `_PartCode`; an odd number of words."""
 
@@ -579,24 +581,48 @@ def part_of(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-def return_device_part(function: Function, label: str) -> None:
-    """Lay out a label: return the view that a key, in `rbp`, selects of an array, in `rbx`, that is on the device only.
+def require_on_device(function: Function) -> None:
+    """Let `r13` have the storage of the array in `rbx`; go to the general function unless it has no host side."""
+    code = function.code
+    code.load("r13", "rbx", HELD)
+    code.compare_number("r13", 0)
+    code.jump("general", "e")
+    function.unless_type("r13", Storage, "general")
+    code.set("rcx", NONE)
+    code.compare_with("r13", STORED_HOST, "rcx")
+    code.jump("general", "ne")
 
-    That is one that is large enough for nobody to ask where it had better be, see `wants_mirror`, and no element.
+
+def call_python(function: Function, python: object, *operands: str) -> None:
+    """Let `rax` have what a function in Python returns for what registers have, at most three of them.
+
+    It is what the method calls that the slot is for, of arrays on the device only, and nothing else.
+    """
+    code = function.code
+    for i, each in enumerate(operands):
+        code.store("rsp", _GIVEN + 8 * i, each)
+    code.set("rdi", id(python))
+    code.move("rsi", "rsp")
+    code.add("rsi", _GIVEN)
+    code.set("rdx", len(operands))
+    code.set("rcx", 0)
+    code.call(objects.address("PyObject_Vectorcall"))
+
+
+def return_device_part(function: Function, label: str) -> None:
+    """Lay out a label: return the part that a key, in `rbp`, selects of an array, in `rbx`, that is on the device only.
+
+    A view is made of one that is large enough for nobody to ask where it had better be, see `wants_mirror`.
     """
     code, address = function.code, _address(function.kind)
     code.label(label)
     if not address:
         code.jump("general")
-    code.load("r13", "rbx", HELD)
+    require_on_device(function)
     code.load("r12", "rbx", KNOWN)
-    for register, kind in (("r13", Storage), ("r12", Layout)):
-        code.compare_number(register, 0)
-        code.jump("general", "e")
-        function.unless_type(register, kind, "general")
-    code.set("rcx", NONE)
-    code.compare_with("r13", STORED_HOST, "rcx")
-    code.jump("general", "ne")
+    code.compare_number("r12", 0)
+    code.jump("general", "e")
+    function.unless_type("r12", Layout, "general")
     function.require_writable("rbx")
     for register in ("r12", "r13"):
         function.keep(register)
@@ -620,7 +646,25 @@ def return_device_part(function: Function, label: str) -> None:
     function.drop("r14")
     code.label("no part")
     function.drop("r13")
-    code.jump("general")
+    call_python(function, getitem, "rbx", "rbp")
+    code.jump("return")
+
+
+def write_device_part(function: Function, label: str) -> None:
+    """Lay out a label: write what is in `r14` to what a key selects of an array that is on the device only."""
+    code, failed = function.code, function.new_label()
+    code.label(label)
+    require_on_device(function)
+    call_python(function, setitem, "rbx", "rbp", "r14")
+    code.compare_number("rax", 0)
+    code.jump(failed, "e")
+    code.move("r12", "rax")
+    function.drop("r12")
+    code.set("rax", 0)
+    code.jump("return")
+    code.label(failed)
+    code.set("rax", 2**64 - 1)
+    code.jump("return")
 
 
 def _require_more(function: Function, at: int, number: int, label: str) -> None:
@@ -718,4 +762,4 @@ def _return_view(function: Function) -> None:
     code.jump("return")
 
 
-__all__ = ["part_of", "return_device_part"]
+__all__ = ["part_of", "return_device_part", "write_device_part"]

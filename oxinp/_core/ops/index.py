@@ -200,7 +200,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             held = expression(value)
             source = given_storage if is_waiting(held) else None
             try:
-                store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
+                store(view_at(array, layout), held, source)
             except Unsupported:  # a dtype that has no kernels, or elements that are not at multiples of their size
                 pass
             else:

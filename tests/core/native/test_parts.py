@@ -27,6 +27,9 @@ class Index:
     def __index__(self):
         return 1
 
+    def __repr__(self):
+        return "Index()"
+
 
 class Truthful(int):
     """A class of integers of somebody's own."""
