@@ -683,8 +683,11 @@ def _require_more(function: Function, at: int, number: int, label: str) -> None:
 
 
 def _require_unasked(function: Function, label: str) -> None:
-    """Go to a label where accesses are counted to the storage in `r13`, or where it may be small enough for that."""
-    code, is_unasked = function.code, function.new_label()
+    """Go to a label where it is to be asked whether the storage in `r13` had better be on the host.
+
+    Of accesses to a large one that were counted nothing is left after this.
+    """
+    code, is_unasked, has_failed, is_known = function.code, *(function.new_label() for _ in range(3))
     code.set("rax", id(accesses))
     code.compare_number_with("rax", SIZE, 0)
     code.jump(is_unasked, "e")
@@ -704,15 +707,21 @@ def _require_unasked(function: Function, label: str) -> None:
     code.call(objects.address("PyWeakref_NewRef"))
     code.move("r12", "rax")
     code.compare_number("r12", 0)
-    code.jump("not told", "e")
+    code.jump(has_failed, "e")
     code.set("r15", id(accesses))
     function.call("PyDict_Contains", "r15", "r12")
     code.store("rsp", _RESULT, "rax")
+    code.load_int("rax", "rsp", _RESULT)
+    code.compare_number("rax", 1)
+    code.jump(is_known, "ne")
+    function.call("PyDict_DelItem", "r15", "r12")
+    code.store("rsp", _RESULT, "rax")
+    code.label(is_known)
     function.drop("r12")
     code.load_int("rax", "rsp", _RESULT)
     code.compare_number("rax", 0)
     code.jump(is_unasked, "e")
-    code.label("not told")
+    code.label(has_failed)
     code.call(objects.address("PyErr_Clear"))
     code.jump(label)
     code.label(is_unasked)

@@ -5,6 +5,7 @@ import gc
 import re
 import sys
 import threading
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -274,6 +275,54 @@ def test_what_is_written_to_a_part_is_in_the_array(on_device):  # noqa: ARG001 -
     assert_same(x, host)
 
 
+GIVEN = {
+    "a number": 2.5,
+    "an integer": 3,
+    "a row": np.arange(90.0),
+    "two numbers": np.arange(2.0),
+    "a column": np.arange(80.0)[:, None],
+    "a complex number": 1j,
+    "a list": [1.0],
+}
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=str)
+@pytest.mark.parametrize("is_ours", [True, False], ids=["ours", "NumPy's"])
+def test_writes_are_numpys(on_device, given, is_ours):  # noqa: ARG001 - either way
+    value = GIVEN[given]
+    for key in (*LARGE, *SMALL, True, 1.5, np.int64(1), [0, 1], (slice(None), slice(None, None, 0))):
+        host, x = WHOLE.copy(), _device(WHOLE)
+        ours = _device(value) if is_ours and isinstance(value, np.ndarray) else value
+        try:
+            host[key] = value
+        except Exception as error:  # noqa: BLE001 - whatever NumPy raises
+            with pytest.raises(type(error), match=re.escape(str(error))):
+                x[key] = ours
+        else:
+            x[key] = ours
+        assert_same(x, host)
+
+
+def test_nothing_is_deleted(on_device):  # noqa: ARG001 - either way
+    x = _device(WHOLE)
+    with pytest.raises(ValueError, match="cannot delete array elements"):
+        del x[1:]
+
+
+def test_what_python_raises_is_told(on_device):  # noqa: ARG001 - either way
+    x = _device(WHOLE)
+
+    class Failing:
+        def __index__(self):
+            raise ZeroDivisionError
+
+    for key in (slice(Failing()), (slice(Failing()), 1), (1, slice(None, Failing()))):
+        with pytest.raises(ZeroDivisionError):
+            x[key]
+        with pytest.raises(ZeroDivisionError):
+            x[key] = 1.0
+
+
 def test_read_only_views_and_derived_classes_stay_so(on_device):  # noqa: ARG001 - either way
     class Derived(oxinp.ndarray):
         pass
@@ -301,21 +350,36 @@ def test_arrays_and_keys_are_given_back(on_device):  # noqa: ARG001 - either way
     x = _device(WHOLE)
     keys = [(slice(1, -1), slice(1, -1)), slice(2, None), (slice(None), slice(3, None))]
     storage, layout = x._held, x._layout
-    watched = [x, storage, layout, *keys]
+    other = _device(WHOLE[:9])._held
+    reference, counted = ref(storage), (1, 0, 8, 0)
+    watched = [x, storage, layout, other, reference, counted, None, *keys]
     for key in keys:
         x[key]
+    for given in ({}, {ref(other): counted}, {reference: counted}):
+        before = [sys.getrefcount(each) for each in watched]
+        for _ in range(3000):
+            placement.accesses.update(given)
+            for key in keys:
+                part = x[key]
+            placement.accesses.clear()
+        del part
+        given.clear()
+        after = [sys.getrefcount(each) for each in watched]
+        assert all(abs(one - other) < 50 for one, other in zip(before, after, strict=True)), (before, after)
+
+
+def test_writes_give_back_what_they_take(on_device):  # noqa: ARG001 - either way
+    x, key, value = _device(WHOLE), (slice(1, -1), slice(1, -1)), _device(np.ones((78, 88)))
+    x[key] = value
+    watched = [x, key, value, value._held, x._held, None]
     before = [sys.getrefcount(each) for each in watched]
-    for _ in range(10_000):
-        for key in keys:
-            part = x[key]
-    del part
-    assert [sys.getrefcount(each) for each in watched] == before
-    placement.accesses[placement.ref(_other := _device(WHOLE[:9])._held)] = (1, 0, 8, 0)
-    for _ in range(1000):
-        for key in keys:
-            part = x[key]
-    del part
-    assert [sys.getrefcount(each) for each in watched] == before
+    for _ in range(300):
+        x[key] = value
+        x[key] += value
+        with pytest.raises(ValueError, match="broadcast"):
+            x[1:] = value
+    after = [sys.getrefcount(each) for each in watched]
+    assert all(abs(one - other) < 50 for one, other in zip(before, after, strict=True)), (before, after)
 
 
 def test_threads_find_and_make_parts(on_device):  # noqa: ARG001 - either way
