@@ -417,3 +417,32 @@ def test_the_garbage_collector_may_run_at_any_time(on_device):  # noqa: ARG001 -
             assert x[:, i:][1:].shape == (79, 90 - i)
     finally:
         gc.set_threshold(*before)
+
+
+def test_nothing_is_left_where_there_is_no_memory(on_device):  # noqa: ARG001 - either way
+    failing = pytest.importorskip("_testcapi")
+    x = _device(np.zeros((1200, 1500)))
+    layout, part_of = _fresh(x._layout), in_python.part_of
+    x._known = layout
+    keys = [(slice(1, -1), slice(1000, -2)), slice(600, None), (slice(None), 1100), (1, slice(300, None))]
+    expected = [_attributes(part_of(_fresh(layout), key)[0]) for key in keys]
+    watched = [x, x._held, layout, layout.shape, layout.strides, layout.dtype, in_python.PART, *keys]
+    gc.collect()
+    before = [sys.getrefcount(each) for each in watched]
+    for key, attributes in zip(keys, expected, strict=True):
+        for count in range(40):
+            for of_layout in (True, False):
+                result = layout.parts = None
+                failing.set_nomemory(count, count + 1)
+                try:
+                    result = part_of(layout, key) if of_layout else x[key]
+                except MemoryError:
+                    pass
+                finally:
+                    failing.remove_mem_hooks()
+                if result is not None:
+                    assert _attributes(result[0] if of_layout else result._known) == attributes
+    del result, key
+    layout.parts = None
+    gc.collect()
+    assert [sys.getrefcount(each) for each in watched] == before
