@@ -6,9 +6,9 @@ from typing import Any
 
 from oxinp._core.memory.layout import MAX_NESTED_PARTS, Layout, line_layout, make_layout
 
-_ROWS, _ROW, _BLOCK, _BOX = object(), object(), object(), object()
-"""What numbers follow where `Layout.parts` keep what they select: of rows, of a row of a matrix, of rows and columns,
-of axes.
+PART = object()
+"""What numbers follow where `Layout.parts` keep what slices and tuples select: how many axes these are of, the offset,
+the lengths and the strides of what is left of them.
 
 Numbers alone are keys that users give, of more integers than there are axes, too.
 """
@@ -32,17 +32,16 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         length = stop - start if stride == 1 else len(range(start, stop, stride))
         if length <= 0:
             length, start, stride = 0, 0, 1  # as NumPy has it
-        place = _ROWS, start, length, stride
-        if known is not None and (located := known.get(place)) is not None:
-            return located
         step = layout.strides[0]
         offset = layout.offset + start * step
+        place = PART, 1, offset, length, step * stride
+        if known is not None and (located := known.get(place)) is not None:
+            return located
         if len(shape) == 1:
             part = line_layout(layout.dtype, length, step * stride, offset)
         else:
             strides = step * stride, *layout.strides[1:]
             part = make_layout(layout.dtype, (length, *shape[1:]), strides, offset)
-        part._injective = layout._injective or layout.is_injective or None  # parts of what overlaps may not
         located = part, False
     elif type(key) is tuple:
         return (_part_of_matrix(layout, key) if len(key) == 2 == len(shape) else None) or _part_of_axes(layout, key)
@@ -57,6 +56,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         located = part, len(shape) == 1
     else:
         return None
+    part._injective = layout._injective or layout.is_injective or None  # parts of what overlaps may not
     if known is None or not len(known) % MAX_NESTED_PARTS:  # else there is room
         layout.keep_part(place, located)
     else:
@@ -65,11 +65,10 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
 
 
 def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool] | None:
-    """Return what `part_of` does of a matrix and two integers or slices."""
+    """Return what `_part_of_axes` does of a matrix and two integers or slices, spelled out."""
     first, second = key
     (m, n), (down, along) = layout.shape, layout.strides
     known = layout.parts
-    place: tuple[Any, ...]
     if type(second) is slice:
         try:
             begin, end, step = second.indices(n)
@@ -90,28 +89,30 @@ def _part_of_matrix(layout: Layout, key: tuple[Any, Any]) -> tuple[Layout, bool]
         rows = stop - start if stride == 1 else len(range(start, stop, stride))
         if rows <= 0:
             rows, start, stride = 0, 0, 1
-        place = _BLOCK, start, rows, stride, begin, columns, step
-        if known is not None and (located := known.get(place)) is not None:
-            return located
-        offset = layout.offset + start * down + begin * along
-        if columns < 0:
-            located = line_layout(layout.dtype, rows, down * stride, offset), False
-        else:
-            part = make_layout(layout.dtype, (rows, columns), (down * stride, along * step), offset)
-            part._injective = layout._injective or layout.is_injective or None
-            located = part, False
     elif type(first) is int and -m <= first < m:
-        start = first if first >= 0 else first + m
-        place = _ROW, start, begin, columns, step
-        if known is not None and (located := known.get(place)) is not None:
-            return located
-        offset = layout.offset + start * down + begin * along
-        if columns < 0:
-            located = make_layout(layout.dtype, (), (), offset), True
-        else:
-            located = line_layout(layout.dtype, columns, along * step, offset), False
+        rows, start, stride = -1, first if first >= 0 else first + m, 0
     else:
         return None
+    offset = layout.offset + start * down + begin * along
+    place: tuple[Any, ...]
+    if columns < 0:
+        place = (PART, 2, offset) if rows < 0 else (PART, 2, offset, rows, down * stride)
+    elif rows < 0:
+        place = PART, 2, offset, columns, along * step
+    else:
+        place = PART, 2, offset, rows, columns, down * stride, along * step
+    if known is not None and (located := known.get(place)) is not None:
+        return located
+    if rows >= 0 <= columns:
+        part = make_layout(layout.dtype, (rows, columns), (down * stride, along * step), offset)
+    elif rows >= 0:
+        part = line_layout(layout.dtype, rows, down * stride, offset)
+    elif columns >= 0:
+        part = line_layout(layout.dtype, columns, along * step, offset)
+    else:
+        part = make_layout(layout.dtype, (), (), offset)
+    part._injective = layout._injective or layout.is_injective or None
+    located = part, rows < 0 > columns
     if known is None or not len(known) % MAX_NESTED_PARTS:  # else there is room
         layout.keep_part(place, located)
     else:
@@ -151,7 +152,7 @@ def _part_of_axes(layout: Layout, key: tuple[Any, ...]) -> tuple[Layout, bool] |
             offset += (part if part >= 0 else part + n) * step
         else:
             return None
-    place = _BOX, axis, offset, *shape, *strides
+    place = PART, axis, offset, *shape, *strides
     known = layout.parts
     if known is not None and (located := known.get(place)) is not None:
         return located
@@ -159,9 +160,9 @@ def _part_of_axes(layout: Layout, key: tuple[Any, ...]) -> tuple[Layout, bool] |
         shape += lengths[axis:]
         strides += steps[axis:]
     part = make_layout(layout.dtype, tuple(shape), tuple(strides), offset)
-    part._injective = layout.is_injective or None
+    part._injective = layout._injective or layout.is_injective or None
     layout.keep_part(place, located := (part, not shape))
     return located
 
 
-__all__ = ["MAX_KEY", "part_of"]
+__all__ = ["MAX_KEY", "PART", "part_of"]

@@ -193,6 +193,14 @@ class Assembler:
         self._with_registers(0x81, 4, target)
         self._code += _NUMBER.pack(number)
 
+    def and_register(self, target: str, other: str) -> None:
+        """``target &= other``."""
+        self._with_registers(0x21, _NUMBERS[other], target)
+
+    def or_register(self, target: str, other: str) -> None:
+        """``target |= other``."""
+        self._with_registers(0x09, _NUMBERS[other], target)
+
     def compare_number(self, register: str, number: int) -> None:
         """Compare a register with a number of 32 bits."""
         self._with_registers(0x81, 7, register)

@@ -47,6 +47,7 @@ from oxinp._core.native.objects import (
     TUPLE_ITEMS,
     TYPE,
 )
+from oxinp._core.native.parts import return_device_part, write_device_part
 from oxinp._core.native.places import return_element, write_element
 
 _STALE_RANGE = {name: objects.offset(Stale.__dict__[name]) if objects.ARE_KNOWN else 0 for name in ("low", "high")}
@@ -269,7 +270,7 @@ def subscript(kind: type, before: int) -> bytes:
     function.begin()
     code.label("start")
     function.unless_type("rbx", kind, "general")
-    function.load_seen("r12", "rbx", storage="r13")
+    function.load_seen("r12", "rbx", storage="r13", label="elsewhere")
     function.unless_type("rbp", kind, "basic")
     code.jump("advanced")
     code.label("basic")
@@ -302,6 +303,7 @@ def subscript(kind: type, before: int) -> bytes:
     code.set("rax", 0)
     code.jump("return")
     _return_chosen(function, numpys)
+    return_device_part(function, "elsewhere")
     function.end()
     return code.assembled()
 
@@ -332,19 +334,19 @@ def length(kind: type, before: int) -> bytes:
     return code.assembled()
 
 
-def _return_from_part(function: Function) -> None:
-    """Return at once where ``a[key] += b`` has written to the part; else go to ``another``."""
+def _return_from_part(function: Function, label: str) -> None:
+    """Return at once where ``a[key] += b`` has written to the part; else go to a label."""
     code = function.code
     code.load("rax", "r14", HELD)
     code.compare_with("rbx", HELD, "rax")
-    code.jump("another", "ne")
+    code.jump(label, "ne")
     code.compare_with("r14", VIEW, "rbx")
-    code.jump("another", "ne")
+    code.jump(label, "ne")
     code.set("rcx", NONE)
     code.compare_with("rbx", VIEW, "rcx")
-    code.jump("another", "ne")
+    code.jump(label, "ne")
     code.compare_with("r14", AT, "rbp")
-    code.jump("another", "ne")
+    code.jump(label, "ne")
     code.set("rax", 0)
     code.jump("return")
 
@@ -534,9 +536,9 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.compare_number("r14", 0)
     code.jump("general", "e")
     function.unless_type("rbx", kind, "general")
-    function.load_seen("r12", "rbx", storage="r13")
+    function.load_seen("r12", "rbx", storage="r13", label="elsewhere")
     function.unless_type("r14", kind, "number")
-    _return_from_part(function)
+    _return_from_part(function, "another")
     code.label("another")
     function.load_seen("r15", "r14", storage="r8")
     code.move("r14", "r15")
@@ -579,6 +581,10 @@ def ass_subscript(kind: type, before: int) -> bytes:
     _write_part(function, numpys)
     _write_chosen(function, numpys)
     _outdate(function)
+    code.label("elsewhere")
+    function.unless_type("r14", kind, "on the device")
+    _return_from_part(function, "on the device")
+    write_device_part(function, "on the device")
     function.end()
     return code.assembled()
 

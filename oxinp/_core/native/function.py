@@ -98,23 +98,23 @@ def _most_light(reach: int) -> int:
 class Function(Frame):
     """What functions ask of arrays and storages, and what they make of results."""
 
-    def load_seen(self, target: str, handle: str, *, storage: str) -> None:
-        """Let registers have an array's view on the host, if it is valid, and its storage or None."""
+    def load_seen(self, target: str, handle: str, *, storage: str, label: str = "general") -> None:
+        """Let registers have an array's view on the host and its storage or None; go to a label if it is not valid."""
         code, is_valid = self.code, self.new_label()
         code.load(target, handle, SEEN)
         code.set("rcx", NONE)
         code.compare(target, "rcx")
-        code.jump("general", "e")
+        code.jump(label, "e")
         code.compare_number(target, 0)
-        code.jump("general", "e")
+        code.jump(label, "e")
         code.load(storage, handle, HELD)
         code.compare(storage, "rcx")
         code.jump(is_valid, "e")
         code.compare_number(storage, 0)
-        code.jump("general", "e")
+        code.jump(label, "e")
         code.load("rax", storage, STORED_HOST)
         code.compare_with(handle, HOST, "rax")
-        code.jump("general", "ne")
+        code.jump(label, "ne")
         code.label(is_valid)
 
     def load_few(self, target: str) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
+from oxinp._core.memory.parts import part_of
 from oxinp._core.native import names, objects
 from oxinp._core.native.counting import NEVER, Counted, stubs
 from oxinp._core.native.pages import mapped
@@ -205,6 +206,7 @@ def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> I
         *((getattr(kind, name), name, "method") for name in names.METHODS),
         *((getattr(ufunc, name), name, "method_of_ufuncs") for name in names.OF_UFUNCS),
         (kind.__dict__["T"].fget, "T", "transposed"),
+        (part_of, "part_of", "part_of_layout"),
     ):
         if type(function) is FunctionType and function not in known:
             yield _Call(function, name, of)

@@ -16,13 +16,15 @@ import numpy as np
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)
 TYPE = _WORD  # of every object: where its type lies
-SIZE = 2 * _WORD  # of tuples, lists: how many items
+SIZE = 2 * _WORD  # of tuples, lists, dictionaries: how many items
 TUPLE_ITEMS = 3 * _WORD
 LIST_ITEMS = 3 * _WORD  # where their address lies
 BYTES_ITEMS = 4 * _WORD
 ARRAY_DATA, ARRAY_NDIM, ARRAY_SHAPE, ARRAY_STRIDES, ARRAY_BASE, ARRAY_DTYPE, ARRAY_FLAGS = (
     i * _WORD for i in range(2, 9)
 )
+SLICE_START, SLICE_STOP, SLICE_STEP = (i * _WORD for i in range(2, 5))
+DTYPE_ITEMSIZE = 5 * _WORD
 NUMBER_VALUE = 2 * _WORD  # of floats, and of NumPy's numbers
 
 INT_TAG = 2 * _WORD  # of integers: how many digits, and their sign
@@ -155,6 +157,7 @@ def _holds_as_known() -> bool:
     ):
         is_known = is_known and np.array_equal(two(slot(np.ndarray, name).value)(left, right), expected)
     items, item, number, part = [x, x], (x,), 123456, x[1:]
+    bounds, named, words = slice(x, integers, None), {"x": x}, np.dtype("U7")
     return is_known and (
         ctypes.c_int.from_address(id(x) + ARRAY_NDIM).value == 2
         and ctypes.c_void_p.from_address(id(x) + ARRAY_DTYPE).value == id(x.dtype)
@@ -165,6 +168,10 @@ def _holds_as_known() -> bool:
         and ctypes.c_void_p.from_address(ctypes.c_void_p.from_address(id(items) + LIST_ITEMS).value or 0).value == id(x)
         and ctypes.c_void_p.from_address(id(item) + TUPLE_ITEMS).value == id(x)
         and ctypes.c_int.from_address(id(number) + INT_DIGIT).value == number
+        and ctypes.c_ssize_t.from_address(id(named) + SIZE).value == 1
+        and ctypes.c_ssize_t.from_address(id(words) + DTYPE_ITEMSIZE).value == 28
+        and [ctypes.c_void_p.from_address(id(bounds) + at).value for at in (SLICE_START, SLICE_STOP, SLICE_STEP)]
+        == [id(x), id(integers), id(None)]
     )
 
 

@@ -27,7 +27,7 @@ from oxinp._core.native.objects import (
 _INT64, _BOOL = np.dtype(np.int64), np.dtype(np.bool_)
 
 
-def _load_small(function: Function, target: str, integer: str, label: str) -> None:
+def load_small(function: Function, target: str, integer: str, label: str) -> None:
     """Let a register have the value of an integer of one digit; go to a label for others."""
     code, is_positive, is_zero, loaded = function.code, *(function.new_label() for _ in range(3))
     code.load_int(target, integer, INT_DIGIT)
@@ -49,7 +49,7 @@ def _load_small(function: Function, target: str, integer: str, label: str) -> No
 def _add_axis(function: Function, integer: str, label: str) -> None:
     """Add to `r8` how far an index leads along the axis whose extent and stride lie where `r9` and `r10` say."""
     code, is_from_start = function.code, function.new_label()
-    _load_small(function, "rdi", integer, label)
+    load_small(function, "rdi", integer, label)
     code.compare_number("rdi", 0)
     code.jump(is_from_start, "ge")
     code.add_from("rdi", "r9", 0)
@@ -122,7 +122,7 @@ def write_element(function: Function, label: str) -> None:
     code.load("rax", "r14", TYPE)
     function.if_one_of("rax", (float, np.float64), is_float)
     function.unless_type("r14", int, label)
-    _load_small(function, "rdi", "r14", label)
+    load_small(function, "rdi", "r14", label)
     code.store_float("r8", 0, "rdi")
     _return_nothing(function)
     code.label(is_float)  # 8 bytes as they are
@@ -133,7 +133,7 @@ def write_element(function: Function, label: str) -> None:
     code.load("rax", "r14", TYPE)
     function.if_one_of("rax", (np.int64,), is_float)
     function.unless_type("r14", int, label)
-    _load_small(function, "rdi", "r14", label)
+    load_small(function, "rdi", "r14", label)
     code.store("r8", 0, "rdi")
     _return_nothing(function)
     code.label(is_truth)
@@ -151,4 +151,4 @@ def _return_nothing(function: Function) -> None:
     function.code.jump("return")
 
 
-__all__ = ["load_address", "return_element", "write_element"]
+__all__ = ["load_address", "load_small", "return_element", "write_element"]

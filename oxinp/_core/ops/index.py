@@ -189,7 +189,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         host = None
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
-        if given_storage is storage and (value._known is layout or value._layout.same(layout)):
+        if given_storage is storage and (value._known is layout or (value._known or value._layout).same(layout)):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
         is_unknown = (reference := ref(storage)) not in _accesses and reference not in _followers
         is_plain = is_unknown and layout.nbytes > SMALL_NBYTES and not balance.limit
@@ -208,7 +208,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
             held = expression(value)
             source = given_storage if is_waiting(held) else None
             try:
-                store(view_at(array, layout), held, source, depth=5)  # `__setitem__` is between
+                store(view_at(array, layout), held, source)
             except Unsupported:  # a dtype that has no kernels, or elements that are not at multiples of their size
                 pass
             else:
