@@ -15,7 +15,7 @@ import pytest
 
 import oxinp as np
 from oxinp._api import creation
-from oxinp._core.lazy import placement, results
+from oxinp._core.lazy import expr, placement, results
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import cost_of, express
 from oxinp._core.lazy.stores import target_of
@@ -165,6 +165,22 @@ def test_a_number_on_either_side(scalar, dtype):
             assert recorded in (expected, None), (name, operands)
             if type(scalar) in (int, float) and abs(scalar) < 2**31 and isinstance(expected, tuple):
                 assert recorded is not None, name
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("kind", [3, 2.5, "the array itself", "another array"])
+def test_what_was_met_before_the_tables_aged_is_known(kind):
+    for name in BINARY:
+        call = UFUNC_OBJECTS[name].methods[0]
+        for n in (1040, 1041):  # of which nothing else makes arrays: the second has no entry when it is asked for
+            x = on_device("f4", (n,))
+            other = {"the array itself": x, "another array": on_device("f4", (n,))}.get(kind, kind)
+            if n == 1041:
+                for table in expr._TABLES:
+                    table.age()
+                recorded = spelled_out(call, x, other)
+            expected = general(name, (x, other))
+        assert recorded == expected or expected is TypeError, name  # of bits of floats
 
 
 @pytest.mark.usefixtures("on_device")

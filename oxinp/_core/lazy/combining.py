@@ -151,10 +151,16 @@ def join_of(
 ) -> Join:
     """Return what `operation` on operands of these structures is, cast to a dtype if one is given; see `combine`."""
     key = (structures, positions, dtype)
-    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
+    join = known_join(operation, key)
     if join is None:
         join = _join(operation, structures, positions, dtype)
         remember(operation.joins, key, join)
+    return join
+
+
+def known_join(operation: Operation, key: tuple[Any, ...]) -> Join | None:
+    """Return what `join_of` has found for (structures, positions, dtype); None if it was never asked, or long ago."""
+    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
     return join
 
 
@@ -189,12 +195,12 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     wanted = None if target is None else target.dtype
     structures = (first.structure, last.structure) if len(graphs) == 2 else tuple([g.structure for g in graphs])
     met = structures, place, wanted
-    join: Join | None = operation.alike.get(met)
+    join: Join | None = operation.alike.get(met) or operation.alike.recall(met)
     if join is None:
         positions: Any = None
         if place is not None:
             positions = tuple(range(len(first.leaves))), (place,) if type(place) is int else place
-        join = operation.joins.get((structures, positions, wanted))
+        join = known_join(operation, (structures, positions, wanted))
         if join is None or join.structure is None or join.reason:
             return None
         remember(operation.alike, met, join)

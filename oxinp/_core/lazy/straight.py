@@ -17,7 +17,7 @@ from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.chains import entry_at, launch_of, note_run
-from oxinp._core.lazy.combining import common_shape, may_join
+from oxinp._core.lazy.combining import common_shape, known_join, may_join
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import leaf, scalar
@@ -69,7 +69,8 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         return _update_again(operation, array, layout, chain)
     structures = leaf(layout).structure, added
     dtype = layout.dtype
-    join = operation.alike.get((structures, None, dtype)) or operation.joins.get((structures, None, dtype))
+    key = structures, None, dtype
+    join = operation.alike.get(key) or operation.alike.recall(key) or known_join(operation, key)
     if join is None or join.structure is None or join.reason or (structures, dtype) not in operation.checked:
         return False
     if join.scalars:
@@ -127,7 +128,8 @@ def fill(array: Handle, layout: Layout, number: Any) -> bool:
     if here.are_several or schedule.room < 0 or REPORTS or current() is not quiet.state:
         return False
     structures = (scalar(layout.dtype).structure,)
-    join = COPY.joins.get((structures, None, layout.dtype))
+    key = structures, None, layout.dtype
+    join = COPY.joins.get(key) or COPY.joins.recall(key)
     if join is None or join.structure is None:
         return False
     ((_, convert),) = join.scalars
