@@ -37,17 +37,15 @@ def copy(array: Handle, order: Any = "C") -> Any:
             return wrap_host(seen.copy(order))
     elif balance.limit and is_hosted((array,)) and placement.is_host(array._layout.nbytes):
         return wrap_host(host_view(array).copy(order))
-    if array._layout.nbytes > _MOST:
-        np.empty(array._layout.shape, array._layout.dtype)  # NumPy's own error
-    axes = axes_of(array._layout, order)
-    if axes is not None:
+    layout = array._layout
+    if layout.nbytes > _MOST:
+        np.empty(layout.shape, layout.dtype)  # NumPy's own error
+    if (type(order) is not str or order != "C") and (axes := axes_of(layout, order)) is not None:
         return permuted(array, axes, copy)
-    carried = _carried(array)
-    if carried is not array:
-        made = copy(carried)
-        return own(view_at(made, Layout.of(array._layout.dtype, array._layout.shape)))
+    if layout.dtype not in DEVICE_TYPES and (carried := _carried(array)) is not array:
+        return own(view_at(copy(carried), Layout.of(layout.dtype, layout.shape)))
     try:
-        return wrap_pending(express(COPY, (array,), Layout.of(array._layout.dtype, array._layout.shape)), as_array=True)
+        return wrap_pending(express(COPY, (array,), Layout.of(layout.dtype, layout.shape)), as_array=True)
     except Unsupported:
         return wrap_host(host_view(array).copy(order))
 
