@@ -419,7 +419,7 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, cas
 
 
 class _Ours(list[Any]):
-    """Arrays of ours."""
+    """Arrays of ours, as `_all_ours` has made sure of."""
 
 
 def _all_ours(arrays: Any) -> _Ours:
@@ -434,7 +434,7 @@ def _all_ours(arrays: Any) -> _Ours:
 def _joined(tup: Any, ndim: int, axis: int, dtype: Any = None, casting: str = "same_kind") -> Any:
     """Concatenate arrays made to have at least `ndim` dimensions, as `numpy.atleast_1d` and its kin do."""
     widen = (np.atleast_1d, np.atleast_2d, np.atleast_3d)[ndim - 1]
-    parts = tup if type(tup) is _Ours else _all_ours(tup)
+    parts: list[Any] = tup if type(tup) is _Ours else _all_ours(tup)
     parts = [part if (part._known or part._layout).ndim >= ndim else view(part, widen) for part in parts]
     return concatenate(parts, axis, dtype=dtype, casting=casting)
 
