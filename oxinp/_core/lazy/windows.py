@@ -59,14 +59,18 @@ class _Reader:
         Windows that it gets before it has to have found something in one.
     misses : int
         Elements that were not in the window of a value that had one.
+    line : Layout or None
+        The elements that are being gathered: the same one as often as that is attempted, for what is built is built
+        for it.
     """
 
-    __slots__ = ("credit", "misses", "step")
+    __slots__ = ("credit", "line", "misses", "step")
 
     def __init__(self, step: int) -> None:
         self.step = step
         self.credit = CREDIT
         self.misses = 0
+        self.line: Layout | None = None
 
 
 class Windowed(tuple[Any, ...]):  # noqa: SLOT001 - tuples have room for none
@@ -235,7 +239,7 @@ def _fetch(storage: Storage, layout: Layout, reader: _Reader) -> Any:
     windowed = Windowed(value)
     windowed.reader = reader
     if reader.step:
-        _gather(windowed, layout, reader.step)
+        _gather(windowed, layout, reader)
     else:
         is_before = type(last) is Windowed and layout.offset < last.low
         low = max(0, layout.offset + layout.nbytes - NBYTES) if is_before else layout.offset
@@ -249,13 +253,15 @@ def _fetch(storage: Storage, layout: Layout, reader: _Reader) -> Any:
     return np.ndarray((), layout.dtype, windowed.elements, nth * windowed.width + place)[()]
 
 
-def _gather(windowed: Windowed, layout: Layout, step: int) -> None:
+def _gather(windowed: Windowed, layout: Layout, reader: _Reader) -> None:
     """Fetch the elements that lie ahead of one in a storage, one step apart."""
-    width = layout.nbytes
+    width, step = layout.nbytes, reader.step
     ahead = (windowed[0].layout.nbytes - width - layout.offset if step > 0 else layout.offset) // abs(step)
     ahead = min(ahead, NBYTES // width - 1)
     low = layout.offset + min(step, 0) * ahead
-    line = line_layout(layout.dtype, ahead + 1, abs(step), low)
+    line = reader.line
+    if line is None or line.offset != low or line.shape != (ahead + 1,) or line.dtype is not layout.dtype:
+        line = reader.line = line_layout(layout.dtype, ahead + 1, abs(step), low)
     _, buffer = schedule.evaluate(read(line, windowed))
     windowed.low, windowed.step, windowed.width = low, abs(step), width
     windowed.elements = _downloaded(buffer, 0, line.nbytes)

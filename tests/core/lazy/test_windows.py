@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import placement, windows
+from oxinp._core.lazy import executor, placement, windows
 from tests.comparator import assert_same
 
 SIZE = 8192
@@ -226,6 +226,20 @@ def test_elements_of_a_diagonal_that_is_written_to(stats):
         assert stats().d2h_bytes - before <= 2 * windows.NBYTES
         x += 1
     assert x._storage.host is None
+
+
+def test_elements_are_gathered_while_uses_of_memory_are_noted(monkeypatch):
+    """As where memory is short: then kernels that are known are not launched by what is known of them."""
+    monkeypatch.setattr(executor, "_ANYWHERE", {})
+    for notes_uses in (False, True, True):
+        monkeypatch.setattr(placement.device().pool, "notes_uses", notes_uses)
+        x = matrix()
+        n = len(x)
+        for turn in range(3):
+            assert [x[i, i].item() for i in range(40)] == [float(i * n + i) + turn for i in range(40)]
+            x += 1
+        assert x._storage.host is None
+        executor._ANYWHERE.clear()
 
 
 def test_parts_of_gathered_elements():
