@@ -129,7 +129,7 @@ def fill(array: Handle, layout: Layout, number: Any) -> bool:
         return False
     structures = (scalar(layout.dtype).structure,)
     key = structures, None, layout.dtype
-    join = COPY.joins.get(key) or COPY.joins.recall(key)
+    join = COPY.joins.get(key) or COPY.joins.recall(key)  # `known_join`, spelled out
     if join is None or join.structure is None:
         return False
     ((_, convert),) = join.scalars
