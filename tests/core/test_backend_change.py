@@ -108,6 +108,23 @@ def test_arrays_go_from_one_device_to_another(config, make, expected, stats):
     assert_same(numpy.asarray(x - 1)[()], wanted - 1)
 
 
+KEPT = {
+    "numbers of rows and columns": lambda np: np.tril(np.ones((70, 70))),
+    "edges of a histogram": lambda np: np.histogram(np.arange(300.0), 7)[0],
+    "tables of a distribution": lambda np: np.random.default_rng(3).standard_normal(300),
+    "polynomials of a stream": lambda np: np.random.RandomState(3).random_sample(5000),
+}
+
+
+@pytest.mark.parametrize("body", KEPT.values(), ids=KEPT)
+@pytest.mark.usefixtures("another_device")
+def test_what_is_kept_on_a_device_is_made_anew_for_another(config, monkeypatch, body):
+    assert_same(numpy.asarray(body(np)), body(numpy))
+    monkeypatch.setattr(handle, "storages", list)  # as where the collector does not list what is kept
+    config.backend = "cuda"
+    assert_same(numpy.asarray(body(np)), body(numpy))
+
+
 def test_a_block_on_the_host(config):
     x = evaluated()
     y = x[1:] * 2

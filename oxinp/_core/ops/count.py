@@ -26,6 +26,7 @@ from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import MAX, MIN
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
+from oxinp._runtime import hooks
 
 _UNSIGNED = {np.dtype(name).itemsize: np.dtype(name) for name in ("u1", "u2", "u4", "u8")}
 MAX_BINS = 1 << 31
@@ -211,3 +212,6 @@ def _given(edges: bytes, dtype: np.dtype[Any], is_uniform: bool, device: Any) ->
     deviation = importlib.import_module("oxinp._kernels.sort.count").deviation(wide) if is_uniform else None
     given = creation.asarray(wide if deviation is None else np.append(wide, wide.dtype.type(deviation)))
     return given, deviation is not None
+
+
+hooks.before_leaving.append(_given.cache_clear)  # `leave_device` does not find what `gc.freeze` hides

@@ -9,6 +9,7 @@ import numpy as np
 
 from oxinp._core.lazy.placement import keyed
 from oxinp._core.ops import creation
+from oxinp._runtime import hooks
 
 INT32 = np.dtype(np.int32)
 MAX_COUNT = 1 << 16
@@ -25,6 +26,9 @@ def numbers(start: int, stop: int, *, are_rows: bool = False) -> Any:
 def _kept(start: int, stop: int, are_rows: bool, device: Any) -> Any:  # noqa: ARG001
     found = np.arange(start, stop, dtype=INT32)
     return creation.asarray(found[:, None] if are_rows else found)
+
+
+hooks.before_leaving.append(_kept.cache_clear)  # `leave_device` does not find what `gc.freeze` hides
 
 
 __all__ = ["INT32", "MAX_COUNT", "numbers"]

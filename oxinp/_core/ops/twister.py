@@ -15,6 +15,7 @@ from oxinp._core.memory.dtypes import INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops.creation import asarray
 from oxinp._core.ops.draws import UINT32, ask, log1p_of, table_of
+from oxinp._runtime import hooks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,6 +130,7 @@ TWISTER = Op("random numbers of MT19937", _plan, _infer, draws=True)
 VARIATES = Op("random variates of MT19937", _plan_variates, _infer, draws=True)
 # Polynomials of a cut, on the device.
 _polynomials: dict[Any, Handle] = {}
+hooks.before_leaving.append(_polynomials.clear)  # `leave_device` does not find what `gc.freeze` hides
 
 
 def draw(
