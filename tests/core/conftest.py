@@ -34,10 +34,6 @@ def twin():
 @pytest.fixture
 def unwatched(monkeypatch, one_stream):  # noqa: ARG001 - what it forgets
     """Have work launched as where neither streams have been used nor memory has been short, as in tests before it."""
-    _stop_noting_uses(monkeypatch)
-
-
-def _stop_noting_uses(monkeypatch):
     pool = _runtime.current().pool
     if pool.notes_uses:  # an earlier test was short of memory, since when launches are watched
         monkeypatch.setattr(pool, "notes_uses", False)
@@ -45,9 +41,8 @@ def _stop_noting_uses(monkeypatch):
 
 
 @pytest.fixture
-def launches(stats, monkeypatch):
+def launches(stats, unwatched):  # noqa: ARG001 - what it forgets
     """Return a function that runs a body, computes what it returns, and returns the launches that took."""
-    _stop_noting_uses(monkeypatch)
 
     def count(body):
         oxinp.evaluate()

@@ -433,7 +433,7 @@ def test_what_a_table_has_aged_with_has_to_be_met_again():
     assert not table.has_met("a")
 
 
-@pytest.mark.usefixtures("on_device")
+@pytest.mark.usefixtures("on_device", "unwatched")
 def test_a_loop_over_more_parts_than_are_kept_enters_no_products(monkeypatch):
     monkeypatch.setattr(memory_layout, "MAX_PARTS", memory_layout.MAX_NESTED_PARTS)
     Q, v = oxinp.asarray(numpy.ones((20, 80))), oxinp.asarray(numpy.ones(80))
@@ -472,7 +472,7 @@ def test_layouts_that_begin_elsewhere_are_alike():
 FORMS = [((), ()), ((5,), (8,)), ((5,), (16,)), ((5, 2), (16, 8)), ((5, 2), (8, 40))]
 
 
-@pytest.mark.usefixtures("on_device")
+@pytest.mark.usefixtures("on_device", "unwatched")
 def test_rows_of_new_sizes_that_are_written_to_columns_make_one_form_each():
     x = oxinp.asarray(numpy.ones((1100, 1100)))
     for i in range(20):
@@ -489,7 +489,7 @@ def test_a_leaf_is_one_graph():
     assert isinstance(chains.leaf(layout), Graph)
 
 
-@pytest.mark.usefixtures("on_device")
+@pytest.mark.usefixtures("on_device", "unwatched")
 @pytest.mark.parametrize("code", ["f2", "f4", "i8"])
 def test_ranges_of_one_size_share_a_graph(code):
     """Else each would be planned by itself, when many are computed together."""

@@ -10,7 +10,7 @@ from oxinp._core.lazy import placement, straight
 from oxinp._core.lazy.balance import balance
 from tests.comparator import assert_same
 
-pytestmark = pytest.mark.usefixtures("on_device")
+pytestmark = pytest.mark.usefixtures("on_device", "unwatched")
 
 STATEMENTS = [
     "a[i, i:] *= 0.5",
