@@ -100,7 +100,7 @@ def run(side, name, size):
 
 def measured(side, name, size, folder):
     """Return what there is to say of a program, its results saved in a folder if one is given."""
-    moved = side.transferred_nbytes()
+    moved, launches = side.transferred_nbytes(), side.launches()
     try:
         found, seconds = run(side, name, size)
     except Exception as error:  # noqa: BLE001 - whatever keeps a library from running it is its result
@@ -112,6 +112,7 @@ def measured(side, name, size, folder):
     if moved is not None:
         now = side.transferred_nbytes()
         row["fetched"], row["uploaded"] = (now[1] - moved[1]) / len(seconds), (now[0] - moved[0]) / len(seconds)
+        row["launches"] = (side.launches() - launches) / len(seconds)
     return row
 
 
