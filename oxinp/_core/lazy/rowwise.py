@@ -37,6 +37,7 @@ _PROGRAMS = new_table()
 EARLY = 4 * MEETINGS
 """Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado; and at one
 of other sizes before it is, for to plan it takes as long as some dozens spare that are merged."""
+_MERGED = new_table()  # graphs and what gives the results that they are made of, which are merged
 _STRUCTURES = new_table()  # of which there has been a program -> its sizes, and how often these came early
 
 is_patient = True
@@ -61,11 +62,23 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     if not graph.layout.is_contiguous:
         return None
     results = [entry for entry in leaves if type(entry) is Pending and _is_reduction(entry)]
-    if not results or (is_patient and _is_once(graph, results)):
+    if not results:
+        return None
+    near = (graph, *[entry.call.bound for entry in results])
+    has_met = near in _MERGED  # if what these are made of has been, too
+    if not has_met and is_patient and _is_once(graph, results):
         return None
     met = _Met()
     places = met.meet(graph, leaves)
-    program = _program(graph, tuple(places), met)
+    key = keyed(tuple(met.key))
+    found: tuple[int, RowProgram | None] | None = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
+    if found is None or found[0] != config.version:
+        if has_met and is_patient and _is_once(graph, results):
+            return None
+        found = _make(key, graph, tuple(places), met)
+    if not has_met:
+        remember(_MERGED, near, True)
+    program = found[1]
     if program is None:
         return None
     interior = tuple(sorted([n for n, other in wanted.items() if _layout_of(other).is_contiguous]))
@@ -162,7 +175,7 @@ class _Met:
             if number is None:
                 number = self._numbers[id(entry)] = len(self.entries)
                 self.entries.append(entry)
-                if _is_reduction(entry):
+                if type(entry) is Pending and _is_reduction(entry):
                     call = entry.call
                     self.calls[number] = call.bound, tuple(self.meet(call.bound, call.leaves))
             self.key.append(number)
@@ -184,16 +197,13 @@ def _needed_elsewhere(
     return tuple(sorted(needed))
 
 
-def _program(graph: Graph, places: tuple[int, ...], met: _Met) -> RowProgram | None:
-    """Return the program of a chain merged with reductions; None where there is none."""
-    key = keyed(tuple(met.key))
+def _make(key: Any, graph: Graph, places: tuple[int, ...], met: _Met) -> tuple[int, RowProgram | None]:
+    """Enter the program of a chain merged with reductions, None where there is none, and the settings' version."""
+    calls = met.calls
+    missing(lambda: remember(_PROGRAMS, key, (config.version, merged(graph, places, calls))))
     found: tuple[int, RowProgram | None] | None = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
-    if found is None or found[0] != config.version:
-        calls = met.calls
-        missing(lambda: remember(_PROGRAMS, key, (config.version, merged(graph, places, calls))))
-        found = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
-        assert found is not None
-    return found[1]
+    assert found is not None
+    return found
 
 
 _left: list[ref[Pending]] = []
