@@ -76,8 +76,11 @@ def scalar_value(dtype: np.dtype[Any]) -> Callable[[Any], complex]:
     if dtype.kind in "fc":
         scalar_type = dtype.type
         plain: type[complex] = float if dtype.kind == "f" else complex
+        largest = float(np.finfo(dtype).max)
 
         def as_float(value: Any) -> complex:
+            if type(value) is float and -largest <= value <= largest:  # what is entered for that costs as much as five
+                return plain(scalar_type(value))
             with np.errstate(over="ignore"):
                 return plain(scalar_type(value))
 
