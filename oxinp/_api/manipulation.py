@@ -115,8 +115,13 @@ def _rolled(a: Any, shift: Any = None, axis: Any = None, *others: Any, **options
     if others or options or balance.limit or axis is None:
         return None
     layout = a._known or a._layout
+    shape = layout.shape
+    if type(shift) is type(axis) is int and 0 <= axis < len(shape) and (length := shape[axis]) and shift % length:
+        found = rolls.again(a, axis, shift % length)
+        if found is not None:
+            return found
     try:
-        turns = _turns_of(layout.shape, shift, axis)
+        turns = _turns_of(shape, shift, axis)
         return rolls.roll(a, turns) if turns and layout.size > 1 else None
     except (Unsupported, ValueError, TypeError):  # or what NumPy refuses
         return None

@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.ops import roll as rolls
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -127,3 +128,36 @@ def test_shifts_of_several_axes_are_one_launch(launches):
     assert launches(lambda: np.roll(ours, (2, -1, 7), (0, 1, 2))) == 1
     assert_same(np.roll(ours, (2, -1, 7), (0, 1, 2)), numpy.roll(x, (2, -1, 7), (0, 1, 2)))
     assert_same(np.roll(ours, (3, 4), (2, 0)), numpy.roll(x, (3, 4), (2, 0)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda np, x: np.asarray(x),
+        lambda np, x: np.asarray(x) * 2,
+        lambda np, x: np.asarray(x).cumsum(0),
+        lambda np, x: np.asarray(x)[1:],
+        lambda np, x: np.asarray(x)[:, ::-1],
+        lambda np, x: (np.asarray(x) + 1)[:4],
+        lambda np, x: np.asarray(x) > 5,
+    ],
+    ids=["array", "chain", "call", "rows", "backwards", "rows of a chain", "bool"],
+)
+def test_what_is_shifted_again(make):
+    x = numpy.arange(40.0).reshape(8, 5) % 7
+    for shift, axis in ((1, 0), (-1, 0), (2, 1), (-9, 1), (16, 0)):
+        expected = numpy.roll(make(numpy, x), shift, axis)
+        for _ in range(3):
+            given = make(np, x)
+            rolled = np.roll(given, shift, axis)
+            given[...] = 0  # what was shifted keeps its values
+            assert_same(numpy.asarray(rolled), expected)
+
+
+def test_what_has_been_shifted_is_asked_for_once(monkeypatch):
+    def rolled():
+        return np.roll(np.asarray(numbers((8, 5))) * 2, 1, 0)
+
+    rolled()
+    monkeypatch.setattr(rolls, "roll", None)
+    assert_same(numpy.asarray(rolled()), numpy.roll(numbers((8, 5)) * 2, 1, 0))

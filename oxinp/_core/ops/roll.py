@@ -11,6 +11,7 @@ import numpy as np
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import WEIGHTS
 from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Node, Unsupported
 from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.results import wrap_pending
@@ -21,6 +22,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import Recent
 from oxinp._kernels.nest import magic
 from oxinp._ptx.types import i64, u32
+from oxinp._runtime import here
 
 MAX_SIZE = 1 << 31  # of indices in 32 bits
 HOST_WEIGHT = 4.0
@@ -57,6 +59,28 @@ def roll(array: Handle, turns: dict[int | None, int]) -> Any:
         inner: Any = {axes.index(axis): turn for axis, turn in turns.items()}
         return permuted(array, axes, lambda turned: roll(turned, inner))
     return wrap_pending(attempt(_value, array, tuple(turns.items())), as_array=True) if turns else copy(array)
+
+
+def again(array: Handle, axis: int, turn: int) -> Any:
+    """Return what `roll` does along one axis, where arrays that lie like this one have been; None where they have not.
+
+    Parameters
+    ----------
+    array : Handle
+        Of the device.
+    axis, turn : int
+        As in `turns` of `roll`.
+    """
+    layout, storage = array._known or array._layout, array._held or array._storage
+    found, value = _GRAPHS.get((layout, ((axis, turn),))), storage.value
+    if found is None or value is None or here.are_several:
+        return None
+    if value[0].nodes or type(value[1][0]) is Pending:
+        value = schedule.materialise(storage)
+    if value is None or value[0].layout is not layout:
+        return None
+    rolled, numbers = found
+    return wrap_pending((rolled, value[1] + numbers, value[2]), as_array=True)
 
 
 def _value(array: Handle, turns: _Turns) -> Any:
