@@ -32,7 +32,6 @@ from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 from oxinp._kernels.plan import inputs as plan_inputs
 from oxinp._kernels.problem import Operand
 from oxinp._runtime import current, here
-from oxinp._runtime.memory import Buffer
 
 FEWEST = 1 << 30  # bytes of operand and result from which on it is asked whether memory holds them
 HOST_SHARE = 4.0  # times as many bytes are the host's as of other operations
@@ -355,7 +354,8 @@ def _of_shifted(x: Handle, request: Request) -> Any:
 def transform_again(x: Handle, request: Request) -> Any:
     """Return the transform of an array that is on the device, laid out as one before; None for others.
 
-    It finds with a look-up what `transform`, and those who ask before it, find by asking.
+    It finds with a look-up what `transform`, and those who ask before it, find by asking. So it does of a chain that
+    was transformed before, unless that reads the result of a call, which may become one with the transform.
     """
     storage = x._held
     value = None if storage is None or storage.host is not None else storage.value
@@ -364,11 +364,11 @@ def transform_again(x: Handle, request: Request) -> Any:
     graph, leaves, mask = value
     layout: Layout = graph.layout
     bound = BOUND.get((FFT, graph, request))
-    if bound is None or type(leaves[0]) is not Buffer or layout is not x._known or mask & SHARED:
+    if bound is None or Pending in map(type, leaves) or layout is not x._known or mask & SHARED:
         return None
     nbytes, backend = layout.nbytes, current()
     is_asked = nbytes < balance.limit or nbytes + bound.layouts[0].nbytes >= FEWEST
-    if is_asked or graph.nodes or backend is None or backend.pool.limit_nbytes is not None:
+    if is_asked or graph.structure.is_flagged or backend is None or backend.pool.limit_nbytes is not None:
         return None
     (made,) = attempt(schedule.defer, bound, leaves, mask, 4)
     return wrap_result(made, as_array=True)

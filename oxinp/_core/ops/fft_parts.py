@@ -82,8 +82,11 @@ def in_parts(x: Any, request: Request, *, is_overwritable: bool = False) -> Any:
     if backend is None or (request.lengths is None and 2 * nbytes < FEWEST and backend.pool.limit_nbytes is None):
         return None
     found = resolve(request, x.shape, x.dtype, MAX_SPLIT)
+    needed, is_whole = nbytes + math.prod(found.shape) * found.dtype.itemsize, max(found.lengths) <= MAX_LENGTH
+    if is_whole and needed < FEWEST and backend.pool.limit_nbytes is None:  # to ask the driver takes longer
+        return None
     most = memory()
-    if nbytes + math.prod(found.shape) * found.dtype.itemsize <= most and max(found.lengths) <= MAX_LENGTH:
+    if is_whole and needed <= most:
         return None
     kind, is_forward = request.kind
     others = [(axis, n, "fft" if is_forward else "ifft") for axis, n in zip(found.axes, found.lengths, strict=True)]
