@@ -32,6 +32,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from oxinp._runtime import here
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
@@ -271,6 +272,21 @@ def drop_pin(storage: Storage) -> None:
             stale.num_writes, stale.lines = pin.num_writes, pin.lines
             stale.low, stale.high = pin.low, pin.high  # nothing is called from here on, see `SIDES`
         storage.stale = stale
+
+
+def drop_copy(storage: Storage) -> bool:
+    """Let a storage have nothing but its host side, for who is about to write there; whether it had more.
+
+    Of few bytes, which are uploaded in the time that it takes to note what is outdated of a copy. What reads the copy
+    has its Buffer, and goes on reading what has been there.
+    """
+    host, value, stale = storage.host, storage.value, storage.stale
+    if host is None or host.nbytes > WRITE_NBYTES or here.are_several:
+        return False
+    if stale is not None and (stale.is_pin or stale.is_uploading):
+        return False
+    storage.value = storage.stale = None  # nothing is called from the look at them on, see `SIDES`
+    return value is not None or stale is not None
 
 
 def pinned(storage: Storage) -> Pin:

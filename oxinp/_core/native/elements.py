@@ -532,7 +532,8 @@ def ass_subscript(kind: type, before: int) -> bytes:
     function = Function(kind, before)
     code, numpys = function.code, objects.slot(np.ndarray, "ass_subscript").value
     function.begin()
-    code.move("r14", "rdx")
+    code.label("start")
+    code.load("r14", "rsp", 0)
     code.compare_number("r14", 0)
     code.jump("general", "e")
     function.unless_type("rbx", kind, "general")
@@ -550,7 +551,7 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.set("rcx", NONE)
     code.compare("r13", "rcx")
     code.jump("key", "e")
-    function.require_alone("r13", "copied")
+    function.let_be_alone("r13", "start", "copied")
     code.label("key")
     function.unless_type("rbp", kind, "basic")
     code.jump("advanced")

@@ -23,7 +23,7 @@ from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, end_writing
 from oxinp._core.lazy.inlining import ALL_FEW, HEAVY, MOST_FEW
 from oxinp._core.lazy.placement import MAX_WORK
-from oxinp._core.memory.storage import WRITING, Storage
+from oxinp._core.memory.storage import WRITING, Storage, drop_copy
 from oxinp._core.native import objects
 from oxinp._core.native.frame import Frame
 from oxinp._core.native.objects import (
@@ -611,6 +611,36 @@ class Function(Frame):
         code.jump("general", "e")
         self.unless_type("rdx", self.kind, "general")
         code.label(is_whole)
+
+    def let_be_alone(self, storage: str, again: str, label: str = "general") -> None:
+        """Go to a label unless a storage has nothing but its host side; of few elements a device copy is let go first.
+
+        Then all begins again: other threads may have run. `r15` changes.
+        """
+        code, is_copied, done, is_dropped = self.code, *(self.new_label() for _ in range(3))
+        self.require_alone(storage, is_copied)
+        code.jump(done)
+        code.label(is_copied)
+        code.load("r15", storage, STORED_HOST)
+        self.unless_type("r15", np.ndarray, label)
+        self.unless_smaller("r15", label)
+        self.keep(storage)
+        code.set("rdi", id(drop_copy))
+        code.move("rsi", storage)
+        code.call(objects.address("PyObject_CallOneArg"))
+        code.move("r15", "rax")
+        self.drop(storage)
+        code.compare_number("r15", 0)
+        code.jump(is_dropped, "ne")
+        code.call(objects.address("PyErr_Clear"))
+        code.jump(label)
+        code.label(is_dropped)
+        self.drop("r15")
+        code.set("rcx", id(True))
+        code.compare("r15", "rcx")
+        code.jump(again, "e")
+        code.jump(label)
+        code.label(done)
 
     def require_alone(self, storage: str, label: str = "general") -> None:
         """Go to a label where a storage has more than its host side."""

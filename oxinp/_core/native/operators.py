@@ -321,7 +321,7 @@ def _in_place(kind: type, reach: int, *, is_kept: bool) -> bytes:
     code.set("rcx", NONE)
     code.compare("r13", "rcx")
     code.jump("alone", "e")
-    function.require_alone("r13")
+    function.let_be_alone("r13", "start")
     code.label("alone")
     function.require_writable("rbx")
     code.store("rsp", 8, "r13")  # which the other operand's takes the place of

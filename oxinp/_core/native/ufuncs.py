@@ -272,7 +272,7 @@ def _call_into(function: Function, arrays: type, arity: int, numpys: int, requir
     require_light()
     function.unless_reported()
     function.require_writable("r12")
-    function.require_alone("r13")
+    function.let_be_alone("r13", "keywords")
     function.begin_writing("r13")
     code.load("rdx", "rsp", _COUNT)
     code.move("rax", "rsp")

@@ -500,6 +500,46 @@ def test_elements_of_what_the_device_has_a_copy_of(shape):
         assert_same(ours * 2 + 1, numpys * 2 + 1)
 
 
+WRITES_BESIDE_A_COPY = _listed(
+    """
+    a += b; a *= 2.0; a[3] = 7.0; a[5:900] = b[5:900]; a[...] = 1.0; a[b > 0] = -1.0; a[[1, 2]] = b[:2]; a[::2] *= 3.0;
+    np.add(a, b, out=a); np.negative(b, out=a)
+    """
+)
+
+
+@pytest.mark.usefixtures("slots")
+@pytest.mark.parametrize("statement", WRITES_BESIDE_A_COPY)
+def test_writes_to_a_small_array_that_the_device_has_a_copy_of(statement):
+    """What was recorded before reads what had been there."""
+    random = np.random.default_rng(5)
+    numpys = {"M": random.normal(size=(200, 1000)), "a": random.normal(size=1000), "b": random.normal(size=1000)}
+    ours = {name: oxinp.array(value) for name, value in numpys.items()}
+    for _ in range(3):
+        before, expected = ours["M"] @ ours["a"], numpys["M"] @ numpys["a"]
+        storage = ours["a"]._held
+        assert storage.value is not None
+        assert storage.host is not None
+        exec(statement, {"np": np}, numpys)  # noqa: S102 - our own text
+        exec(statement, {"np": oxinp}, ours)  # noqa: S102
+        assert storage.value is None
+        assert_same(ours["a"], numpys["a"])
+        np.testing.assert_allclose(np.asarray(before), expected, rtol=1e-10)
+        np.testing.assert_allclose(np.asarray(ours["M"] @ ours["a"]), numpys["M"] @ numpys["a"], rtol=1e-10)
+
+
+@needs_slots
+@pytest.mark.parametrize("slots", [True], indirect=True)
+@pytest.mark.usefixtures("slots")
+def test_a_copy_of_few_elements_goes_when_they_are_written_to():
+    matrix, a, b = oxinp.ones((200, 1000)), oxinp.ones(1000), oxinp.ones(1000)
+    for _ in range(2):
+        matrix @ a
+        a += b
+        assert a._held.value is a._held.stale is None
+        assert np.asarray(matrix @ a)[0] == float(a.sum())
+
+
 @pytest.mark.usefixtures("slots")
 def test_who_takes_hold_of_an_array_while_it_is_written_to():
     a, held = oxinp.full(1500, 1e308), []
