@@ -75,6 +75,8 @@ def cast(kind: type, before: int | None) -> bytes:
     code.load("r14", "rbp", 8)
     call.require_dtype("r14")
     call.require_elements("r12", REALS)
+    call.multiply_extents("r12")
+    call.require_reach(LIGHT)  # in words of 8 bytes, which those of the result may be
     call.unless_reported()
     call.call_numpys(np.ndarray.astype, "r12", "r14", result="r13")
     call.return_new("r13", "r12", is_few=False)

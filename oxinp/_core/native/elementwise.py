@@ -152,6 +152,59 @@ class _LoopCall:
         loops.call(self.function, loops.POINTERS, loops.COUNT, loops.STRIDES, loops.STATUS, flagged)
 
 
+_ELEMENTS = 8
+"""Where on the stack the number of elements is meanwhile."""
+
+
+def count_words(
+    function: Function, load_rows: Callable[[], None], operands: tuple[str, ...], unknown: str | None = None
+) -> None:
+    """Let `rax`, the elements of what a ufunc makes of operands, have words of 8 bytes, or more.
+
+    Where NumPy has a loop over the very dtype, it is by its operands and results; else words have 8 bytes, or 16. Where
+    `load_rows` finds no loops it goes to a label, ``unknown``.
+    """
+    code, is_other, is_found, done = function.code, *(function.new_label() for _ in range(3))
+    code.store("rsp", _ELEMENTS, "rax")
+    load_rows()
+    array, other = operands[0], operands[-1]
+    if array != other:
+        is_number, is_second, is_array = (function.new_label() for _ in range(3))
+        function.unless_type(array, np.ndarray, is_second)
+        function.unless_type(other, np.ndarray, is_number)
+        code.load("rax", array, ARRAY_DTYPE)
+        code.compare_with(other, ARRAY_DTYPE, "rax")
+        code.jump(is_other, "ne")
+        code.jump(is_array)
+        for label, number, beside in ((is_second, array, other), (is_number, other, array)):
+            code.label(label)
+            function.unless_type(beside, np.ndarray, is_other)
+            loops.find_row(function, beside, is_other)
+            loops.unless_weak(function, number, is_other)
+            code.jump(is_found)
+        code.label(is_array)
+    else:
+        function.unless_type(array, np.ndarray, is_other)
+    loops.find_row(function, array, is_other)
+    code.label(is_found)
+    is_largest = function.new_label()
+    code.load("rax", "r15", loops.INPUT_NBYTES)
+    code.load("rcx", "r15", loops.OUTPUT_NBYTES)
+    code.compare("rax", "rcx")
+    code.jump(is_largest, "ge")
+    code.move("rax", "rcx")
+    code.label(is_largest)
+    code.multiply("rax", "rsp", _ELEMENTS)
+    function.turn_into_words()
+    code.jump(done)
+    code.label(is_other)
+    if unknown is not None:
+        code.label(unknown)
+    code.load("rax", "rsp", _ELEMENTS)
+    function.count_words(*operands)
+    code.label(done)
+
+
 def compute(function: Function, load_rows: Callable[[], None], operands: tuple[str, ...], label: str) -> None:
     """Let `r13` have a new array of NumPy's of what a loop makes of operands; go to a label if that needs more."""
     code, has_gaps, flagged, done = function.code, *(function.new_label() for _ in range(3))
@@ -222,4 +275,4 @@ def compute_into(function: Function, load_rows: Callable[[], None], operands: tu
     code.label(done)
 
 
-__all__ = ["compute", "compute_into"]
+__all__ = ["compute", "compute_into", "count_words"]

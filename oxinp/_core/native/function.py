@@ -30,6 +30,7 @@ from oxinp._core.native.objects import (
     ARRAY_DTYPE,
     ARRAY_NDIM,
     ARRAY_SHAPE,
+    DTYPE_ITEMSIZE,
     INT_DIGIT,
     INT_TAG,
     POSITIVE,
@@ -55,8 +56,6 @@ MIDDLING = (
     *(np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64),
 )
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
-NARROW = np.bool_, np.uint8, np.int8
-"""Those of one byte."""
 WIDE = np.complex128
 """That of elements of 16 bytes which may be so, too; each counts twice."""
 
@@ -186,14 +185,12 @@ class Function(Frame):
         self.code.jump(done)
         self.code.label(may_be_larger)
         self.require_elements(seen, (*MIDDLING, WIDE))
-        self.multiply_extents(seen)
-        self.count_words(seen)
+        self.measure(seen)
         if is_learned:
             self.require_reach(LIGHT)
         else:
             for _ in range(share.bit_length() - 1):
                 self.code.halve("rax")
-            self.count_narrow(seen)
             self.require_below(MIDDLE, "rax")
         self.code.label(done)
 
@@ -354,16 +351,18 @@ class Function(Frame):
         code.add_register("rax", "rax")
         code.label(done)
 
-    def count_narrow(self, array: str) -> None:
-        """Let `rax`, the elements of an array of NumPy's, have words of 8 bytes where those are of one byte each."""
-        code, is_wider, is_narrow = self.code, self.new_label(), self.new_label()
-        code.load("r8", array, ARRAY_DTYPE)
-        self.if_one_of("r8", map(np.dtype, NARROW), is_narrow)
-        code.jump(is_wider)
-        code.label(is_narrow)
+    def measure(self, array: str) -> None:
+        """Let `rax` have how many words of 8 bytes the elements of an array of NumPy's take."""
+        self.multiply_extents(array)
+        self.code.load("rdx", array, ARRAY_DTYPE)
+        self.code.multiply("rax", "rdx", DTYPE_ITEMSIZE)
+        self.turn_into_words()
+
+    def turn_into_words(self) -> None:
+        """Let `rax`, a number of bytes, have words of 8 of them."""
+        self.code.add("rax", 7)
         for _ in range(3):
-            code.halve("rax")
-        code.label(is_wider)
+            self.code.halve("rax")
 
     def unless_smaller(self, array: str, label: str, most: int | None = None) -> None:
         """Go to a label where an array of NumPy's has too many elements to be `FEW`, or at least a number of them."""

@@ -224,6 +224,23 @@ def find_row(function: Function, array: str, label: str) -> None:
     code.label(found)
 
 
+def unless_weak(function: Function, number: str, label: str) -> None:
+    """Go to a label unless a number of Python's has the dtype of any array beside it that the row in `r15` is for."""
+    code, is_weak, is_float = function.code, function.new_label(), function.new_label()
+    code.load("rax", number, TYPE)
+    code.compare_number_with("r15", _KIND, _OTHERS)
+    code.jump(label, "e")
+    function.if_one_of("rax", (int, bool), is_weak)
+    function.if_one_of("rax", (float,), is_float)
+    code.jump(label)
+    code.label(is_float)
+    code.compare_number_with("r15", _KIND, _FLOATS)
+    code.jump(is_weak, "e")
+    code.compare_number_with("r15", _KIND, _SINGLE)
+    code.jump(label, "ne")
+    code.label(is_weak)
+
+
 def require_aligned(function: Function, array: str, label: str) -> None:
     """Go to a label unless an array's elements lie where loops may read them."""
     function.code.test_with(array, ARRAY_FLAGS, ALIGNED)
@@ -382,4 +399,5 @@ __all__ = [
     "results",
     "rows",
     "unless_flagged",
+    "unless_weak",
 ]

@@ -85,15 +85,20 @@ def compute(
 def _require_middling(function: Function, array: str, reach: int) -> None:
     """Go to the general function unless an array of numbers is the host's by its bytes; `rax` has its words."""
     function.require_elements(array, (*MIDDLING, WIDE))
-    function.multiply_extents(array)
+    function.measure(array)
     function.code.compare_number("rax", 0)
     function.code.jump("general", "e")
-    function.count_words(array)
     function.require_reach(reach, is_bounded=False)
 
 
 def _compute_middling(
-    function: Function, kind: type, numpys: int, call_loop: _CallLoop, reach: int, *, is_kept: bool = True
+    function: Function,
+    kind: type,
+    numpys: int,
+    load_rows: Callable[[], None],
+    reach: int,
+    *,
+    is_kept: bool = True,
 ) -> None:
     """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number."""
     code = function.code
@@ -116,16 +121,11 @@ def _compute_middling(
     code.move("r12", "rbx")
     function.multiply_extents("r14")
     code.label("sized middling")
-    function.count_words("r12", "r14")
+    elementwise.count_words(function, load_rows, ("r12", "r14"))
     function.require_reach(reach, is_bounded=False)
     function.count_learned(reach, "start")
+    call_loop = partial(elementwise.compute, function, load_rows, ("r12", "r14"))
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
-
-
-def _loop_call(function: Function, *operands: str) -> _CallLoop:
-    """Return what calls a ufunc's loop over operands in registers."""
-    load_rows = partial(function.code.set, "r15", _LOOPS)
-    return partial(elementwise.compute, function, load_rows, operands)
 
 
 def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, reach: int, *, is_kept: bool) -> bytes:
@@ -145,7 +145,9 @@ def _numbers(before: int, numpys: int, ufunc: np.ufunc) -> dict[int, int]:
 def _binary(kind: type, reach: int, *, is_kept: bool) -> bytes:
     """Return the code of all such operators, with numbers that stand for what differs."""
     function = Function(kind, _BEFORE, loops.STACK)
-    code, numpys, call_loop = function.code, _NUMPYS, _loop_call(function, "r12", "r14")
+    code, numpys = function.code, _NUMPYS
+    load_rows = partial(code.set, "r15", _LOOPS)
+    call_loop = partial(elementwise.compute, function, load_rows, ("r12", "r14"))
     most = None if reach <= inlining.HEAVY else inlining.MOST_FEW * inlining.HEAVY // reach
     function.begin()
     code.label("start")
@@ -159,7 +161,7 @@ def _binary(kind: type, reach: int, *, is_kept: bool) -> bytes:
     code.move("r12", "rbx")
     code.label("compute")
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
-    _compute_middling(function, kind, numpys, call_loop, reach, is_kept=is_kept)
+    _compute_middling(function, kind, numpys, load_rows, reach, is_kept=is_kept)
     function.end_wrap("r13")
     function.end_of_two(_METHOD, _REFLECTED)
     return code.assembled()
@@ -185,7 +187,7 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
     load_operand(function, "rbx", "r12", None, "middling")
     _load_other(function, kind, "r14", None)
     compute(function, numpys, call_loop, "r12", "r14", is_kept=True)
-    _compute_middling(function, kind, numpys, call_loop, reach)
+    _compute_middling(function, kind, numpys, load_rows, reach)
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
@@ -199,7 +201,8 @@ def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> 
 @functools.cache
 def _unary(kind: type, reach: int) -> bytes:
     function = Function(kind, _BEFORE, loops.STACK)
-    code, numpys, call_loop = function.code, _NUMPYS, _loop_call(function, "r12")
+    code, numpys = function.code, _NUMPYS
+    call_loop = partial(elementwise.compute, function, partial(code.set, "r15", _LOOPS), ("r12",))
     function.begin()
     code.label("start")
     function.unless_type("rbx", kind, "general")

@@ -34,22 +34,24 @@ _ROWS = {row.numpy: loops.rows(row.numpy) for row in UFUNCS}
 """NumPy's ufuncs -> what is known of their loops."""
 
 
+def _load_rows(function: Function, place: tuple[str, int], label: str) -> None:
+    """Let `r15` have the first row of the loops of a ufunc of NumPy's; go to a label where none are known."""
+    code = function.code
+    code.set("rdi", id(_ROWS))
+    code.load("rsi", *place)
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump(label, "e")
+    code.move("r15", "rax")
+    code.add("r15", BYTES_ITEMS)
+
+
 def _compute(function: Function, *operands: str) -> None:
     """Return ours of what the ufunc of NumPy's that `r13` has makes of operands, by its loop or by a call of it."""
     code, is_made, is_numpys = function.code, function.new_label(), function.new_label()
-
-    def load_rows() -> None:
-        code.set("rdi", id(_ROWS))
-        code.load("rsi", "rsp", 24)
-        code.call(objects.address("PyDict_GetItem"))
-        code.compare_number("rax", 0)
-        code.jump(is_numpys, "e")
-        code.move("r15", "rax")
-        code.add("r15", BYTES_ITEMS)
-
     function.unless_reported()
     code.store("rsp", 24, "r13")
-    elementwise.compute(function, load_rows, operands, is_numpys)
+    elementwise.compute(function, partial(_load_rows, function, ("rsp", 24), is_numpys), operands, is_numpys)
     code.jump(is_made)
     code.label(is_numpys)
     for place, each in enumerate(operands):
@@ -140,7 +142,6 @@ def _load_two(function: Function, arrays: type) -> None:
     load_number(function, "r13", "r14", "r12", is_kept=False)
     function.multiply_extents("r14")
     code.label("counted")
-    function.count_words("r12", "r14")
 
 
 def _compute_two(function: Function, numpys: int) -> None:
@@ -160,29 +161,37 @@ def _compute_two(function: Function, numpys: int) -> None:
     _compute(function, "r12", "r14")
 
 
+def _require_light(function: Function, reach: int) -> None:
+    """Go to the general function unless so many words as `rax` has are the host's, by what a ufunc in `rbx` costs."""
+    code, is_light, is_more = function.code, function.new_label(), function.new_label()
+    function.if_all_few(is_light)
+    code.load("r8", "rbx", reach)
+    code.load_int("r8", "r8", INT_DIGIT)
+    code.compare_number("rax", MOST_LIGHT)
+    code.jump(is_more, "ge")
+    code.multiply_by("r8", "rax")
+    code.compare_number("r8", MOST_WORK)
+    code.jump("general", "ge")
+    code.jump(is_light)
+    code.label(is_more)
+    code.compare_number("r8", LIGHT)
+    code.jump("general", "ne")
+    function.require_reach(LIGHT)
+    function.count_learned(LIGHT, "general")
+    code.label(is_light)
+
+
 def call(kind: type, before: int, arrays: type) -> bytes:
     """Return the code of a call of a ufunc of ours, of class `kind`, with one or two operands."""
     function = Function(arrays, before, loops.STACK)
     code = function.code
     arity, numpys, reach = (objects.offset(kind.__dict__[name]) for name in ("_arity", "_numpys", "_reach"))
 
-    def require_light() -> None:
-        is_light, is_more = function.new_label(), function.new_label()
-        function.if_all_few(is_light)
-        code.load("r8", "rbx", reach)
-        code.load_int("r8", "r8", INT_DIGIT)
-        code.compare_number("rax", MOST_LIGHT)
-        code.jump(is_more, "ge")
-        code.multiply_by("r8", "rax")
-        code.compare_number("r8", MOST_WORK)
-        code.jump("general", "ge")
-        code.jump(is_light)
-        code.label(is_more)
-        code.compare_number("r8", LIGHT)
-        code.jump("general", "ne")
-        function.require_reach(LIGHT)
-        function.count_learned(LIGHT, "general")
-        code.label(is_light)
+    require_light = partial(_require_light, function, reach)
+
+    def count_words(*operands: str) -> None:
+        unknown = function.new_label()
+        elementwise.count_words(function, partial(_load_rows, function, ("rbx", numpys), unknown), operands, unknown)
 
     function.begin()
     function.unless_type("rbx", kind, "general")
@@ -199,7 +208,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     function.load_seen("r12", "r13", storage="r8")
     function.require_host("r13", "r12", is_learned=True)
     function.multiply_extents("r12")
-    function.count_words("r12")
+    count_words("r12")
     require_light()
     code.jump("compute one")
     code.label("one number")
@@ -217,6 +226,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.compare_with("rbx", arity, "rcx")
     code.jump("general", "ne")
     _load_two(function, arrays)
+    count_words("r12", "r14")
     require_light()
     _compute_two(function, numpys)
     _call_into(function, arrays, arity, numpys, require_light)
@@ -267,8 +277,7 @@ def _call_into(function: Function, arrays: type, arity: int, numpys: int, requir
     code.load("r12", "rsp", _HANDLE)
     function.load_seen("r14", "r12", storage="r13")
     function.require_elements("r14", (*MIDDLING, WIDE))
-    function.multiply_extents("r14")
-    function.count_words("r14")
+    function.measure("r14")
     require_light()
     function.unless_reported()
     function.require_writable("r12")

@@ -407,6 +407,52 @@ def test_larger_operations_are_weighed_as_often_as_they_count(statement, monkeyp
     assert "operator" not in entered
 
 
+NARROW = (
+    *("u + u", "u * 2", "2 - u", "u == u", "u < 3", "-u", "u[:, 1:] + u[:, :-1]", "b & b", "~b", "b | b", "u ** 2"),
+    *("f + f", "f * 0.5", "f > f", "np.maximum(u, 1)", "np.logical_not(b)", "np.abs(f)", "h - h", "h >> 1", "u.copy()"),
+    *("u[b]", "np.zeros_like(b)", "b + b", "f[b]", "np.add(u, u, out=w)", "u += 1"),
+)
+
+
+@pytest.mark.parametrize("text", NARROW)
+def test_arrays_of_short_elements_count_by_their_bytes(text):
+    """Those of half the threshold are the host's, however many elements there are."""
+    random = np.random.default_rng(6)
+    with config.override(offload_threshold=65536, adaptive_placement=True):
+        balance.begin(65536, is_adaptive=True)
+        numpys = {"u": random.integers(0, 200, (100, 320)).astype(np.uint8), "b": random.random((100, 320)) < 0.5}
+        numpys["w"], numpys["f"] = numpys["u"].copy(), random.random((80, 100)).astype(np.float32)
+        numpys["h"] = random.integers(0, 200, (160, 100)).astype(np.int16)
+        if "f[b]" in text:
+            numpys["b"] = numpys["b"][:80, :100].copy()
+        ours = {name: oxinp.array(value) for name, value in numpys.items()}
+        code, entered = compile(text, "<program>", "exec" if "+=" in text else "eval"), []
+        for _ in range(2):
+            found, expected = (eval(code, {**names, "np": xp}) for names, xp in ((ours, oxinp), (numpys, np)))  # noqa: S307
+        sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_filename))
+        try:
+            eval(code, {**ours, "np": oxinp})  # noqa: S307 - our own text
+        finally:
+            sys.setprofile(None)
+    if expected is not None:
+        assert_same(found, expected)
+    if objects.VECTORCALL is not None or "(" not in text:
+        assert not [name for name in entered if "oxinp" in name]
+
+
+@pytest.mark.parametrize("text", ["u / 2", "u * 0.5", "b + 1", "np.sqrt(u)", "u + i", "u.astype(float)"])
+def test_what_makes_longer_elements_of_short_ones_counts_by_those(text):
+    """So many as take more than the threshold are the device's."""
+    with config.override(offload_threshold=65536, adaptive_placement=False):
+        u = np.random.default_rng(6).integers(0, 200, 60_000).astype(np.uint8)
+        numpys = {"u": u, "b": u > 100, "i": u[:1].astype(int)}
+        ours = {name: oxinp.array(value) for name, value in numpys.items()}
+        found = eval(text, {**ours, "np": oxinp})  # noqa: S307 - our own text
+        assert found._held is not None
+        assert found._held.host is None
+        np.testing.assert_allclose(np.asarray(found), eval(text, {**numpys, "np": np}))  # noqa: S307
+
+
 def test_few_elements_of_what_belongs_on_the_host_are_read_by_machine_code():
     with config.override(offload_threshold=65536, adaptive_placement=True):
         balance.begin(65536, is_adaptive=True)
