@@ -28,7 +28,6 @@ from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
 from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._kernels.plan import Joined
-from oxinp._kernels.problem import MIN_COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -158,7 +157,7 @@ class VectorProduct(_Summed):
             and dtype is right.dtype
             and dtype in DEVICE_TYPES
             and dtype is not FLOAT16
-            and right.shape[1] >= MIN_COLUMNS
+            and right.shape[1] > 1
             and right.strides[1] == dtype.itemsize
             and left.is_aligned
             and right.is_aligned
