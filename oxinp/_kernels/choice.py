@@ -89,8 +89,11 @@ def nominal(extent: int) -> int:
 def decide(choice: Choice, device: Device) -> Any:
     """Return the answer that was measured to be best near this problem; the default where nothing was."""
     fields = device.tuned(choice)
-    if fields is None:
-        return choice.default()
+    return choice.default() if fields is None else _answer(choice, fields)
+
+
+def _answer(choice: Choice, fields: Mapping[str, Any]) -> Any:
+    """Return the answer of some fields; the default where they are none of this choice's."""
     try:
         answer = choice.answer(**fields)
         is_legal = tuple(map(type, answer)) == _types_of(choice.answer) and choice.is_legal(answer)
@@ -121,19 +124,17 @@ def _unrolls(most: int) -> tuple[Unroll, ...]:
     return tuple([Unroll(1 << i) for i in range(most.bit_length())])
 
 
-def unrolled(
-    spec: Any,
-    family: str,
-    key: tuple[str, ...],
-    layout: tuple[str, ...],
-    shape: tuple[int, ...],
-    most: int,
-    device: Device,
-) -> Any:
-    """Return a Spec with the `unroll`, a power of two up to `most`, that was measured to be best near this problem."""
+def unrolling(spec: Any, family: str, key: tuple[str, ...], layout: tuple[str, ...], most: int) -> Choice:
+    """Return the choice of a Spec's `unroll`, a power of two up to `most`, but for the shape: it is of any."""
     answers, default = _unrolls(most), _unroll(spec.unroll)
-    choice = _choice(
-        (family, key, layout, shape, Unroll, answers.__contains__, lambda: default, lambda: [default, *answers])
-    )
-    answer = decide(choice, device)
-    return spec if answer == default else spec.replace(unroll=answer.unroll)
+    return Choice(family, key, layout, (), Unroll, answers.__contains__, lambda: default, lambda: [default, *answers])
+
+
+def unrolled(spec: Any, choice: Choice, shape: tuple[int, ...], device: Device) -> Any:
+    """Return a Spec with the `unroll` that was measured to be best near a problem of a shape, see `unrolling`."""
+    choice = _choice((*choice[:3], shape, *choice[4:]))
+    fields = device.tuned(choice)  # `decide`, spelled out
+    if fields is None:
+        return spec
+    unroll = _answer(choice, fields).unroll
+    return spec if unroll == spec.unroll else spec.replace(unroll=unroll)

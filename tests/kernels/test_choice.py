@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from oxinp._kernels.choice import decide, nominal
+from oxinp._kernels.choice import decide, nominal, unrolled, unrolling
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.multistage import kernel as multistage
 from oxinp._kernels.gemm.multistage import tile_config
@@ -149,3 +149,17 @@ def sample():
 def test_candidates_assemble_without_spills():
     for spec in sample():
         check_assembled([multistage.make(spec)])
+
+
+def test_a_device_without_answers_is_asked_once_of_an_unroll():
+    device, spec = Device(), SimpleNamespace(unroll=4)
+    choice = unrolling(spec, "reduce/rows", ("sum",), ("1 loops",), 8)
+    assert unrolled(spec, choice, (3, 1000), device) is spec
+    (asked,) = device.asked
+    assert asked[:4] == ("reduce/rows", ("sum",), ("1 loops",), (3, 1000))
+    assert [answer.unroll for answer in asked.candidates()] == [4, 1, 2, 4, 8]
+    for unroll, taken in ((2, 2), (3, 4)):  # of which one is no power of two
+        made = SimpleNamespace(unroll=4, replace=lambda unroll: SimpleNamespace(unroll=unroll))
+        assert (
+            unrolled(made, unrolling(made, "reduce/rows", (), (), 8), (2,), Device({"unroll": unroll})).unroll == taken
+        )

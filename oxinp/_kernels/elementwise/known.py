@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import product, starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.choice import MIN_TUNED_NBYTES, Choice, Device, decide, unrolled
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, Choice, Device, decide, unrolled, unrolling
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise.access import (
     MAX_INDEX_32,
@@ -22,7 +23,7 @@ from oxinp._kernels.elementwise.planner import MAX_KEPT, Planner
 from oxinp._kernels.elementwise.staging import MAX_STATIC_SHARED, tile_units
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.nest import Nest, magic
-from oxinp._kernels.problem import Operand
+from oxinp._kernels.problem import MAX_KERNELS, Operand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -259,9 +260,7 @@ def measured(spec: LinearSpec | TileSpec, nest: Nest, device: Device) -> LinearS
     chain = spec.chain
     key = chain.kinds
     if isinstance(spec, LinearSpec):
-        most = min(MAX_UNROLL, max(spec.unroll, MAX_GATHERED // (spec.vector * max(1, chain.words))))
-        layout = (f"{chain.ndim} loops", f"{spec.vector} elements")
-        chosen: LinearSpec = unrolled(spec, "elementwise/linear", key, layout, (nest.size,), most, device)
+        chosen: LinearSpec = unrolled(spec, _asked(spec), (nest.size,), device)
         return chosen
     staged = [operand for operand in chain.inputs if operand.kind in STAGED]
     if not staged:
@@ -279,6 +278,15 @@ def measured(spec: LinearSpec | TileSpec, nest: Nest, device: Device) -> LinearS
     choice = Choice("transpose/tile", key, (), nest.shape[-2:], Extents, is_legal, lambda: default, lambda: candidates)
     answer = decide(choice, device)
     return spec if answer == default else spec.replace(**answer._asdict())
+
+
+@lru_cache(MAX_KERNELS)
+def _asked(spec: LinearSpec) -> Choice:
+    """The choice that a Spec leaves, but for the size."""
+    chain = spec.chain
+    most = min(MAX_UNROLL, max(spec.unroll, MAX_GATHERED // (spec.vector * max(1, chain.words))))
+    layout = (f"{chain.ndim} loops", f"{spec.vector} elements")
+    return unrolling(spec, "elementwise/linear", chain.kinds, layout, most)
 
 
 __all__ = ["MIN_FILL", "Extents", "KnownChains", "kinds_of", "measured"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled, unrolling
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.nest import magic
 from oxinp._kernels.plan import ALIGNMENT, joined
@@ -13,17 +13,18 @@ from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED
 from oxinp._kernels.reduce.passes import MAX_KEPT, UNITS_PER_LANE, Passes, Walk
-from oxinp._kernels.reduce.rows import WARP, RowsSpec
+from oxinp._kernels.reduce.rows import BLOCK, WARP, RowsSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from oxinp._kernels.choice import Device
+    from oxinp._kernels.choice import Choice, Device
     from oxinp._kernels.plan import Again, Joined
     from oxinp._ptx import Kernel
 
 MAX_ALIGNMENT = 255  # bytes up to which what an address is a multiple of makes a difference, of which none is larger
 _ONE_BLOCK = (1, 1, 1)
+_NO_KERNEL: tuple[Any, Any, Any] = (None, None, None)
 
 
 class _Met(NamedTuple):
@@ -93,12 +94,6 @@ class _Alike(NamedTuple):
 
 
 _NO_VOTES = 0, 0, 0, 0
-
-
-def _total(counts: tuple[int, ...], num_rows: int, length: int) -> int:
-    """Return the sum of what there is at each place, in each row, in each column, and once."""
-    elements, rows, columns, others = counts
-    return num_rows * (elements * length + rows) + columns * length + others
 
 
 def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last: int) -> Sequence[int]:
@@ -227,13 +222,13 @@ class KnownPasses(Passes):
             return None
         if max(alike.down * length + alike.across * width, length * width) >= MAX_INDEX_32:
             return None
-        elements, rows, columns, others = alike.votes or _NO_VOTES  # `_total`, spelled out, as below
+        elements, rows, columns, others = alike.votes or _NO_VOTES  # the sum of what there is at each place
         if length * (elements * width + rows) + columns * width + others <= 0:
             return None
         elements, rows, columns, others = alike.nbytes
         is_measured = length * (elements * width + rows) + columns * width + others >= MIN_TUNED_NBYTES
         first = self._columns_launch(alike.walk, shape, alike.values, written, device, is_measured=is_measured)
-        return self._joined(first, width, written, device)
+        return first and (first[0] if first[1] == 1 else self._joined(first, width, written, device))
 
     def _dense_again(
         self, num_kept: int, length: int, alignments: tuple[int, ...], device: Device, *, is_first: bool
@@ -254,24 +249,21 @@ class KnownPasses(Passes):
         is_measured = num_kept * length * self._nbytes >= MIN_TUNED_NBYTES
         shape = (length, num_kept) if is_first else (num_kept, length)
         launch = self._columns_launch if is_first else self._rows_launch
-        return self._joined(launch(walk, shape, moves, 1, device, is_measured=is_measured), num_kept, 1, device)
+        first = launch(walk, shape, moves, 1, device, is_measured=is_measured)
+        return first and (first[0] if first[1] == 1 else self._joined(first, num_kept, 1, device))
 
-    def _joined(
-        self, first: tuple[Again, int] | None, width: int, written: int, device: Device
-    ) -> Again | Joined | None:
-        """Return the launches of a reduction to a vector, of which the first may leave several results for each.
+    def _joined(self, first: tuple[Again, int], width: int, written: int, device: Device) -> Joined | None:
+        """Return the launches of a reduction to a vector, of which the first leaves several results for each.
 
         Parameters
         ----------
-        first : tuple of Again and int, or None
-            The first launch, and how many results it leaves; None where its kernel has not been made.
+        first : tuple of Again and int
+            The first launch, and how many results it leaves.
         width : int
             Elements of the vector.
         written, device
             See `columns_again`.
         """
-        if first is None or first[1] == 1:
-            return None if first is None else first[0]
         again, num_chunks = first
         joining = self._joining or self.joining
         if written == 1:
@@ -308,11 +300,14 @@ class KnownPasses(Passes):
             return None
         if max(along.down * num_rows + along.across * length, num_rows * length) >= MAX_INDEX_32:
             return None
-        if along.votes is not None and num_rows >= MIN_COLUMNS and _total(along.votes, num_rows, length) > 0:
-            return None
-        is_measured = _total(along.nbytes, num_rows, length) >= MIN_TUNED_NBYTES
+        if along.votes is not None and num_rows >= MIN_COLUMNS:
+            elements, rows, columns, others = along.votes  # spelled out, as in `columns_again`
+            if num_rows * (elements * length + rows) + columns * length + others > 0:
+                return None
+        elements, rows, columns, others = along.nbytes
+        is_measured = num_rows * (elements * length + rows) + columns * length + others >= MIN_TUNED_NBYTES
         first = self._rows_launch(along.walk, shape, along.values, written, device, is_measured=is_measured)
-        return self._joined(first, num_rows, written, device)
+        return first and (first[0] if first[1] == 1 else self._joined(first, num_rows, written, device))
 
     def _rows_launch(
         self,
@@ -333,14 +328,15 @@ class KnownPasses(Passes):
         is_split = num_chunks > 1
         if is_split and num_rows < MIN_COLUMNS:
             return None
-        spec, kernel = kernels.get((group, count, at_once, is_split), (None, None))
+        spec, kernel, choice = kernels.get((group, count, at_once, is_split), _NO_KERNEL)
         if kernel is None:
             spec = self._spec(RowsSpec, chain, 1, num_chunks, group, vector, count, at_once)
             kernel = self._kernels.get(spec)
             if kernel is not None:
-                kernels[group, count, at_once, is_split] = spec, kernel
-        if is_measured and not at_once:
-            known = measured(spec, num_rows, num_rows * length, device)
+                choice = _asked(spec)
+                kernels[group, count, at_once, is_split] = spec, kernel, choice
+        if is_measured and not at_once and kernel is not None:
+            known = unrolled(spec, choice, shape, device)
             if known is not spec:
                 kernel = self._kernels.get(known)
         if kernel is None:
@@ -348,7 +344,7 @@ class KnownPasses(Passes):
         values = *moves, 1 if is_split else written, 0, num_rows, num_units, length - num_units * vector
         if is_split:
             values += (chunk, num_chunks, *magic(num_chunks))
-        blocks = -(-num_rows // (max(1, at_once) * spec.block // group))
+        blocks = -(-num_rows // (max(1, at_once) * max(group, BLOCK) // group))  # as `RowsSpec.block` has it
         return (kernel, (blocks * num_chunks, 1, 1), values), num_chunks
 
     def _meet_alike(self, key: tuple[Any, ...]) -> _Alike | None:
@@ -402,14 +398,15 @@ class KnownPasses(Passes):
         num_chunks = -(-length // chunk)
         is_split = num_chunks > 1
         chain, vector, count, kernels = walk
-        spec, kernel = kernels.get((down, is_split), (None, None))
+        spec, kernel, choice = kernels.get((down, is_split), _NO_KERNEL)
         if kernel is None:
             spec = self._spec(ColumnsSpec, chain, 1, num_chunks, down, vector, count)
             kernel = self._kernels.get(spec)
             if kernel is not None:
-                kernels[down, is_split] = spec, kernel
-        if is_measured:
-            known = measured(spec, width, length * width, device)
+                choice = _asked(spec)
+                kernels[down, is_split] = spec, kernel, choice
+        if is_measured and kernel is not None:
+            known = unrolled(spec, choice, (width, length), device)
             if known is not spec:
                 kernel = self._kernels.get(known)
         if kernel is None:
@@ -443,19 +440,17 @@ def measured(spec: RowsSpec | ColumnsSpec, num_kept: int, size: int, device: Dev
     """The Spec, with the sizes that were measured to be best near this problem."""
     if isinstance(spec, RowsSpec) and spec.at_once:
         return spec  # rows are too short to leave a choice
-    chosen: RowsSpec | ColumnsSpec
-    family, key, layout, most = _asked(spec)
-    chosen = unrolled(spec, family, key, layout, (num_kept, size // num_kept), most, device)
+    chosen: RowsSpec | ColumnsSpec = unrolled(spec, _asked(spec), (num_kept, size // num_kept), device)
     return chosen
 
 
 @lru_cache(MAX_KEPT)
-def _asked(spec: RowsSpec | ColumnsSpec) -> tuple[str, tuple[str, ...], tuple[str, ...], int]:
-    """The family, the key and the layout of the problems of a Spec, and the most units that a thread loads at once."""
+def _asked(spec: RowsSpec | ColumnsSpec) -> Choice:
+    """The choice that a Spec leaves, but for the shape."""
     family, group = ("rows", spec.group) if isinstance(spec, RowsSpec) else ("columns", spec.down)
     key = (spec.op.name, spec.op.acc.name, spec.chain.kinds[0])
     layout = (f"{spec.chain.ndim} loops", f"{spec.vector} elements", f"{group} threads")
-    return f"reduce/{family}", key, layout, max(spec.unroll, spec.op.batch // spec.vector)
+    return unrolling(spec, f"reduce/{family}", key, layout, max(spec.unroll, spec.op.batch // spec.vector))
 
 
 __all__ = ["KnownPasses", "measured"]

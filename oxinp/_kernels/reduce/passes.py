@@ -75,7 +75,8 @@ class Walk(NamedTuple):
     unroll : int
         Units that a thread loads before it uses the first.
     kernels : dict
-        Those that have been made, by what else of their Specs depends on sizes; of columns each with its Spec.
+        Those that have been made, by what else of their Specs depends on sizes; of vectors
+        each with its Spec and the choice that this leaves, see `unrolling`.
     """
 
     chain: Chain
