@@ -16,15 +16,16 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from oxinp._core.lazy.balance import NUM_SIZES, balance
-from oxinp._core.lazy.building import attempt, is_locked
+from oxinp._core.lazy.balance import FIRST, HEAVY, NUM_SIZES, SAMPLED, balance, is_sampled
+from oxinp._core.lazy.building import Missing, attempt, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
 from oxinp._runtime import here
+from oxinp._runtime.backend import FIRST_LOCK
+from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage, Value
-    from oxinp._runtime.memory import Buffer
 
 CALLS: dict[ref[Call], None] = {}
 """The calls that have not run, in their order: a weak set takes microseconds to ask."""
@@ -32,10 +33,7 @@ CALLS: dict[ref[Call], None] = {}
 MAX_CALLS = 64
 """Calls that wait: beyond, all are run, for they keep their operands."""
 
-_OF_BUFFERS = frozenset({"_block", "backend"})
-
-
-_new = object.__new__
+_OF_BUFFERS = frozenset({"_block", "backend", "nbytes", "ptr"})
 
 
 class AtWork(threading.local):
@@ -92,7 +90,7 @@ class Call:
 
     def wait(self) -> None:
         """Enter it among `CALLS`, from which other threads may run it at once."""
-        self._entry = ref(self, _forget)
+        self._entry = ref(self, forget)
         CALLS[self._entry] = None
 
     def run(self) -> None:
@@ -105,7 +103,13 @@ class Call:
         is_planned = bound.executables is not None or bound.op.plan_again is not None
         if not is_planned and leaves is not None and not here.are_several and not is_locked():
             bound.plan_ahead(leaves)
-        attempt(self._run)
+        if here.are_several or not FIRST_LOCK._is_owned():
+            attempt(self._run)
+            return
+        try:
+            self._run()  # a part of what has taken the lock
+        except Missing:
+            attempt(self._run)
 
     def _run(self) -> None:
         leaves = self.leaves
@@ -126,12 +130,17 @@ class Call:
             return
         if len(buffers) == 1 and (result := self.results[0]()) is not None:  # `_settle`, spelled out
             self.leaves = self._entry = None
-            result._buffer, result.call = buffers[0], None
+            result._buffer = buffer = buffers[0]
+            result.ptr, result.nbytes, result.call = buffer.ptr, buffer.nbytes, None
         else:
             self._settle(buffers)
-        size = balance.ran(self.bound.layouts[0].nbytes, leaves)
-        if size < NUM_SIZES:
-            self.bound.weigh(size, is_first=is_first)
+        bound = self.bound
+        size = balance.ran(bound.layouts[0].nbytes, leaves)
+        if size < NUM_SIZES:  # `BoundOp.weigh`, spelled out
+            extra = bound.extra if is_first else 0.0
+            times = 1 if extra == FIRST or bound.op.host_weight >= HEAVY else SAMPLED
+            if times == 1 or is_sampled():
+                balance.computed_call(size, bound.host_cost(), price=bound.op.price, extra=extra, times=times)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
@@ -151,6 +160,8 @@ class Call:
             else:
                 result._buffer = buffer
                 result.call = None
+                if type(buffer) is Buffer:  # one that has been lost refuses
+                    result.ptr, result.nbytes = buffer.ptr, buffer.nbytes
 
     def _watched(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         outer, at_work.storage = at_work.storage, self
@@ -174,7 +185,8 @@ class Call:
         return False
 
 
-def _forget(entry: ref[Call]) -> None:
+def forget(entry: ref[Call]) -> None:
+    """Take a call that is gone from `CALLS`."""
     CALLS.pop(entry, None)
 
 
@@ -183,6 +195,8 @@ class Pending:
 
     Attributes
     ----------
+    ptr, nbytes : int
+        As a Buffer's, there from when the call has run; before, `__getattr__` has it run for whoever asks.
     call : Call or None
         None once it has run.
     owner : weak reference or None
@@ -191,7 +205,10 @@ class Pending:
         Among the call's results.
     """
 
-    __slots__ = ("__weakref__", "_buffer", "call", "owner", "place")
+    __slots__ = ("__weakref__", "_buffer", "call", "nbytes", "owner", "place", "ptr")
+
+    ptr: int
+    nbytes: int
 
     def __init__(self, call: Call, place: int = 0) -> None:
         self.call: Call | None = call
@@ -204,25 +221,8 @@ class Pending:
         """What entries that read the same memory have in common: the Buffer, or this as long as there is none."""
         return self if self._buffer is None else self._buffer
 
-    @property
-    def ptr(self) -> int:
-        """As a Buffer's; the call is run for whoever asks."""
-        call = self.call
-        if call is not None:
-            call.run()
-            if self.call is not None:
-                self._settle(call)
-        return self._buffer.ptr  # type: ignore[no-any-return]
-
-    @property
-    def nbytes(self) -> int:
-        """As a Buffer's, likewise."""
-        if self._buffer is None:
-            self._run()
-        return self._buffer.nbytes  # type: ignore[no-any-return]
-
     def __getattr__(self, name: str) -> Any:
-        """What else a Buffer has."""
+        """What a Buffer has."""
         if name not in _OF_BUFFERS:
             raise AttributeError(name)
         self._run()
@@ -277,15 +277,6 @@ def request(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> tuple[Call, l
     """Ask for an operation; return the call and its results, which somebody has to keep or it will not run."""
     if len(CALLS) >= MAX_CALLS:
         run_calls()
-    if len(bound.layouts) == 1:
-        call = _new(Call)  # `Call` and `Pending`, spelled out
-        call.bound, call.leaves, call.mask, call.buffers = bound, leaves, mask, None
-        result = _new(Pending)
-        result.call, result.place, result.owner, result._buffer = call, 0, None, None
-        call.results = (ref(result),)
-        call._entry = entry = ref(call, _forget)  # `wait`, spelled out
-        CALLS[entry] = None
-        return call, [result]
     call = Call(bound, leaves, mask)
     results = [Pending(call, place) for place in range(len(bound.layouts))]
     call.results = tuple([ref(result) for result in results])

@@ -27,7 +27,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED
-from oxinp._runtime import here
+from oxinp._runtime import here, select
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
@@ -142,6 +142,9 @@ def device() -> Backend:
     Unsupported
         There never was one: NumPy computes.
     """
+    version, backend = select._decided  # `latest`, spelled out
+    if version == config.version and backend is not None:
+        return backend
     backend = _runtime.latest()
     if backend is None:
         raise Unsupported("there is no device")

@@ -20,7 +20,7 @@ from oxinp._config import config
 from oxinp._core.lazy import calls, chains, joint, rowwise
 from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import attempt, claim, is_locked
-from oxinp._core.lazy.calls import CALLS, Pending, at_work, request, run_calls, settled
+from oxinp._core.lazy.calls import CALLS, MAX_CALLS, Call, Pending, at_work, forget, request, run_calls, settled
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.op import bind
@@ -32,13 +32,14 @@ from oxinp._runtime.forking import free_in_children
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from oxinp._core.lazy.calls import Call
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.op import BoundOp
     from oxinp._core.memory.storage import Value
     from oxinp._runtime.memory import Buffer
 
     Record = Callable[[Storage, int], object]
+
+_new = object.__new__
 
 # Every storage that was pending when it was appended, weakly. Appended to without a lock; what is gone or no longer
 # pending is dropped by the next flush.
@@ -330,15 +331,24 @@ def defer(bound: BoundOp, leaves: tuple[Any, ...], mask: int, depth: int = 4) ->
     depth : int
         For `RECORDERS`.
     """
+    if len(bound.layouts) == 1 and room >= 0 and len(CALLS) < MAX_CALLS:  # `request`, spelled out
+        (layout,) = bound.layouts
+        call = _new(Call)
+        call.bound, call.leaves, call.mask, call.buffers = bound, leaves, mask, None
+        result = _new(Pending)
+        result.call, result.place, result.owner, result._buffer = call, 0, None, None
+        call.results = (ref(result),)
+        call._entry = entry = ref(call, forget)
+        CALLS[entry] = None
+        if mask & SHARED:
+            call.run()
+        return [(layout.graph or leaf(layout), (result,), next_mask())]
     call, results = request(bound, leaves, mask)
     if room < 0:
         for record in tuple(RECORDERS):
             record(call, depth)  # type: ignore[arg-type] # it is remembered like a storage
     if mask & SHARED:
         call.run()
-    if len(results) == 1:  # which is nearly always, and a comprehension takes longer
-        (layout,) = bound.layouts
-        return [(layout.graph or leaf(layout), (results[0],), next_mask())]
     return [(leaf(layout), (result,), next_mask()) for layout, result in zip(bound.layouts, results, strict=True)]
 
 
