@@ -15,7 +15,7 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
-from oxinp._core.ops.matmul import matmul
+from oxinp._core.ops.vector_product import inner
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp.linalg import _eig, _spectral
 
@@ -34,6 +34,7 @@ for _name in ("diagonal", "matrix_transpose"):
 
 
 _numpys_norm = rebound(np.linalg.norm)
+_root = UFUNC_OBJECTS["sqrt"].methods[0]
 
 
 def _norm_of_vector(x: Any, *others: Any, **options: Any) -> Any:
@@ -41,7 +42,9 @@ def _norm_of_vector(x: Any, *others: Any, **options: Any) -> Any:
     layout = x._known or x._layout
     if others or options or layout.ndim != 1 or layout.dtype.char not in "fd":
         return None
-    return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x) if balance.limit else matmul(x, x))
+    if balance.limit or (total := inner(x, x)) is None:
+        return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x))
+    return _root(total)
 
 
 @implements("linalg.norm", ahead=_norm_of_vector)

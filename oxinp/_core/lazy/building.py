@@ -103,7 +103,7 @@ def _build(build: Callable[[], object]) -> None:
         gc.enable()
 
 
-def _is_finaliser(frame: FrameType | None) -> bool:
+def is_finaliser(frame: FrameType | None) -> bool:
     """Return whether somebody else's code stands between a frame and the attempt that it is in."""
     while frame is not None and frame.f_code is not attempt.__code__:
         if not str(frame.f_globals.get("__name__")).startswith("oxinp."):
@@ -169,7 +169,7 @@ def attempt(body: Callable[..., Result], *args: Any) -> Result:
             try:
                 return body(*args)  # a part of what has taken the lock, and is repeated with it
             except Missing as found:
-                if not _is_finaliser(sys._getframe(1)):
+                if not is_finaliser(sys._getframe(1)):
                     raise
                 build = found.build
             _complete(build)

@@ -11,13 +11,14 @@ nothing else would be computed again.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._core.lazy.balance import FIRST, HEAVY, NUM_SIZES, SAMPLED, balance, is_sampled
-from oxinp._core.lazy.building import Missing, attempt, is_locked
+from oxinp._core.lazy.building import Missing, attempt, is_finaliser, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
 from oxinp._runtime import here
@@ -108,7 +109,9 @@ class Call:
             return
         try:
             self._run()  # a part of what has taken the lock
-        except Missing:
+        except Missing:  # as `attempt` has it
+            if not is_finaliser(sys._getframe(0)):
+                raise
             attempt(self._run)
 
     def _run(self) -> None:

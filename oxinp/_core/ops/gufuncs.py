@@ -72,9 +72,11 @@ _KEYWORDS = {"axes", "axis", "keepdims", "dtype", "signature", "casting", "order
 
 # What an element of matrices of few elements costs is below 16 bytes; of others placement asks for more.
 _PRODUCT_TEXT = """
-def make(general, function, bound, is_host, weight):
+def make(others, general, function, bound, is_host, weight):
     def operator(a, b):
-        if type(b) is not ndarray or type(a) is not ndarray or REPORTS:
+        if type(b) is not ndarray or type(a) is not ndarray:
+            return others(a, b)
+        if REPORTS:
             return general(a, b)
         x = seen(a) else return general(a, b)
         y = seen(b) else return general(a, b)
@@ -116,7 +118,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         self._loops: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
         self._plain = self.of_two
         if row.numpy is np.matmul:
-            self._plain = _product(self.of_two, np.matmul, matmul.bound, placement.is_host, HOST_WEIGHT)
+            self._plain = _product(self.of_two, self.of_two, np.matmul, matmul.bound, placement.is_host, HOST_WEIGHT)
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None and not kwargs and len(args) == 2 and type(args[0]) is type(args[1]) is types.ndarray:
@@ -318,11 +320,8 @@ GUFUNC_OBJECTS = {name: gufunc(row) for name, row in GUFUNCS.items()}
 def operator_methods() -> dict[str, Any]:
     """Return ``a @ b``, ``b @ a`` and ``a @= b``, for the class body of `ndarray`."""
     product = GUFUNC_OBJECTS["matmul"]
-    of_two = product.of_two
 
     def __matmul__(self: Any, other: Any) -> Any:  # noqa: N807 - what it becomes
-        if type(self) is type(other) is types.ndarray:
-            return of_two(self, other)
         if other_side(other) is NotImplemented:
             return declined(np.matmul, operator.matmul, self, other)
         return product(self, other)
@@ -343,5 +342,5 @@ def operator_methods() -> dict[str, Any]:
             stand_in @= np.zeros([1] * np.ndim(other), dtype)  # NumPy's own error
         return product(self, other, out=self)
 
-    made = _product(__matmul__, np.matmul, matmul.bound, placement.is_host, HOST_WEIGHT)
+    made = _product(__matmul__, product.of_two, np.matmul, matmul.bound, placement.is_host, HOST_WEIGHT)
     return {"__matmul__": made, "__rmatmul__": __rmatmul__, "__imatmul__": __imatmul__}

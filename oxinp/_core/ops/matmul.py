@@ -134,7 +134,11 @@ def product_of(
         _PRODUCTS.recall(key) if key in _PRODUCTS.old else None
     )
     if product is None or product.version != config.version:
-        product = _found(left, right, dtype)
+        product = None if dtype is not None else vector_product.summed(left, right)
+        if product is None:
+            product = (None if dtype is not None else resized_product(left, right, FLOPS_PER_BYTE)) or _bound(
+                left, right, dtype
+            )
         if _PRODUCTS.has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, dtype), left, right):
             remember(_PRODUCTS, key, product)
             if isinstance(product, BoundOp):
@@ -163,33 +167,10 @@ class Detour(NamedTuple):
     version: int
 
 
-def _found(
-    left: Layout, right: Layout, dtype: np.dtype[Any] | None
-) -> Product | VectorProduct | MatrixProduct | Detour:
-    """Return how matrices in two layouts are multiplied, in fewer steps where much of it is known."""
-    product: Product | None = None
-    if dtype is None:
-        vector, matrix = left, right
-        if left.ndim == 2 and right.ndim == 1 and _is_turned(left):
-            vector, matrix = right, _turned(left)
-        if VectorProduct.is_meant(vector, matrix):
-            layout = Layout.of(vector.dtype, matrix.shape[1:])
-            return VectorProduct(vector, matrix, layout, max(matrix.nbytes, matrix.size / FLOPS_PER_BYTE))
-        if MatrixProduct.is_meant(left, right):
-            layout = Layout.of(left.dtype, left.shape[:1])
-            return MatrixProduct(left, right, layout, max(left.nbytes, left.size / FLOPS_PER_BYTE))
-        product = resized_product(left, right, FLOPS_PER_BYTE)
-    return _bound(left, right, dtype) if product is None else product
-
-
 def _is_turned(matrix: Layout) -> bool:
     """Whether a matrix is the transpose of one whose rows are contiguous, and has no such rows itself."""
     itemsize = matrix.dtype.itemsize
     return matrix.strides[0] == itemsize < matrix.strides[1]
-
-
-def _turned(matrix: Layout) -> Layout:
-    return Layout.at(matrix.dtype, matrix.shape[::-1], matrix.strides[::-1], matrix.offset)
 
 
 def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product | Detour:

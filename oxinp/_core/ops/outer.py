@@ -58,20 +58,34 @@ def outer(a: Handle, b: Handle) -> Any:
     first, second = a._held or a._storage, b._held or b._storage
     if not (first.host is second.host is None or _are_for_device(first, second, m * n * itemsize)):
         return None
-    u = _factor(first, left)
-    v = None if u is None else _factor(second, right)
+    u: Any = first.value
+    if u is None or u[0].nodes or u[0].layout is not left:
+        u = _factor(first, left)
+    v: Any = second.value  # which the first may have computed
+    if u is not None and (v is None or v[0].nodes or v[0].layout is not right):
+        v = _factor(second, right)
     if u is None or v is None or (u[2] | v[2]) & SHARED:
         return None
     one, entries, mask = u
     other, others, bits = v
-    structure = _structure_of(one.structure, other.structure, dtype)
+    structure = _STRUCTURES.get((one.structure, other.structure)) or _structure_of(
+        one.structure, other.structure, dtype
+    )
     if structure is None:
         return None
     key = one, other
     graph = _GRAPHS.get(key) or (_GRAPHS.recall(key) if _GRAPHS.old else None)
     if graph is None:
-        leaves = *_over(one.leaves, (m, n), 0), *_over(other.leaves, (m, n), 1)
-        graph = graph_of(structure, dense_layout(dtype, (m, n)), leaves)
+        shape = m, n
+        if one.nodes or other.nodes:
+            leaves = *_over(one.leaves, shape, 0), *_over(other.leaves, shape, 1)
+        else:
+            (column,), (row,) = one.leaves, other.leaves
+            leaves = (
+                make_layout(dtype, shape, (column.strides[0], 0), column.offset),
+                make_layout(dtype, shape, (0, row.strides[0]), row.offset),
+            )
+        graph = graph_of(structure, dense_layout(dtype, shape), leaves)
         if _GRAPHS.has_met((structure, m, n, left.strides, right.strides), one, other):
             remember(_GRAPHS, key, graph)
             graph.met = MEETINGS

@@ -20,7 +20,7 @@ from oxinp._core.lazy.op import RENTED, BoundOp
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 from oxinp._core.reduction import planning
@@ -70,9 +70,10 @@ class _Summed(BoundOp):
     __slots__ = ("_summed", "cost", "left", "right", "version")
 
     axis = 0
+    own_op = _ALONE
 
     def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
-        self.op = _ALONE  # as `BoundOp` has it, but for what `_whole` finds
+        self.op = self.own_op  # as `BoundOp` has it, but for what `_whole` finds
         self.layouts = (layout,)
         self.has_run = False
         self.met = 0
@@ -146,23 +147,6 @@ class VectorProduct(_Summed):
 
     __slots__ = ()
 
-    @staticmethod
-    def is_meant(left: Layout, right: Layout) -> bool:
-        """Whether vectors and matrices that lie like this are multiplied by one, at least where both are computed."""
-        dtype = left.dtype
-        return (
-            left.ndim == 1
-            and right.ndim == 2
-            and right.shape[0] == left.size > 1
-            and dtype is right.dtype
-            and dtype in DEVICE_TYPES
-            and dtype is not FLOAT16
-            and right.shape[1] > 1
-            and right.strides[1] == dtype.itemsize
-            and left.is_aligned
-            and right.is_aligned
-        )
-
     def _forms(self) -> tuple[Layout, Layout]:
         column = view_layout(VIEWS[np.expand_dims], self.left, (-1,), {})
         assert column is not None  # a vector has such a view
@@ -195,28 +179,7 @@ class MatrixProduct(_Summed):
     __slots__ = ()
 
     axis = 1
-
-    def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
-        super().__init__(left, right, layout, cost)
-        self.op = _PRODUCTS  # a part of what goes along rows
-
-    @staticmethod
-    def is_meant(left: Layout, right: Layout) -> bool:
-        """Whether matrices and vectors that lie like this are multiplied by one, at least where both are computed."""
-        dtype = left.dtype
-        return (
-            left.ndim == 2
-            and right.ndim == 1
-            and left.shape[1] == right.size > 1
-            and left.shape[0] > 1
-            and dtype is right.dtype
-            and dtype in DEVICE_TYPES
-            and dtype is not FLOAT16
-            and left.strides[1] == dtype.itemsize
-            and left.strides[0] >= 0 <= right.strides[0]
-            and left.is_aligned
-            and right.is_aligned
-        )
+    own_op = _PRODUCTS  # a part of what goes along rows
 
     def host_cost(self) -> float:
         """See `BoundOp.host_cost`."""
@@ -278,6 +241,36 @@ class InnerProduct(_Summed):
             left.size, steps, (left.alignment, right.alignment), device().capability.num_sms
         )
         return again or self._planned_otherwise(_INNER_PLANNERS, variant)
+
+
+def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:
+    """Return the product of a vector and a matrix, or of these the other way round, where both are computed.
+
+    None where they are something else, or rows are not contiguous.
+    """
+    dtype = left.dtype
+    if dtype is not right.dtype or dtype not in DEVICE_TYPES or dtype is FLOAT16:
+        return None
+    if not (left.is_aligned and right.is_aligned):
+        return None
+    itemsize = dtype.itemsize
+    if left.ndim == 1 and right.ndim == 2:
+        vector, matrix = left, right
+    elif left.ndim == 2 and right.ndim == 1:
+        down, along = left.strides
+        if down == itemsize < along:  # the transpose of one whose rows are contiguous
+            vector, matrix = right, make_layout(dtype, left.shape[::-1], (along, down), left.offset)
+        else:
+            m, n = left.shape
+            if n != right.size or n < 2 or m < 2 or along != itemsize or down < 0 or right.strides[0] < 0:
+                return None
+            return MatrixProduct(left, right, Layout.of(dtype, (m,)), left.nbytes)
+    else:
+        return None
+    m, n = matrix.shape
+    if m != vector.size or m < 2 or n < 2 or matrix.strides[1] != itemsize:
+        return None
+    return VectorProduct(vector, matrix, Layout.of(dtype, (n,)), matrix.nbytes)
 
 
 def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Handle) -> Any:
@@ -350,7 +343,8 @@ def inner(a: Handle, b: Handle) -> Any:
         or current() is not quiet.state
     ):
         return None
-    u, v = operand(a), operand(b)
+    u = operand(a)
+    v = u if a is b else operand(b)
     if u is None or v is None or (u[0] is v[0] and left.nbytes > MAX_READ_TWICE):
         return None
     key = left, right

@@ -1,8 +1,9 @@
 """Sizes that are new: what has run for other sizes runs by arithmetic, and gives the same."""
 
-# ruff: noqa: ICN001, ARG001 - oxinp is np where programs are written, all of which take the same
+# ruff: noqa: ICN001, ARG001, ARG005 - oxinp is np where programs are written, all of which take the same
 
 import itertools
+import sys
 
 import numpy
 import pytest
@@ -519,3 +520,39 @@ def test_ranges_of_one_size_share_a_graph(code):
     assert all(graph is first for graph in others)
     for start, x in enumerate(ranges):
         assert_same(x, numpy.arange(start, start + 300, dtype=code))
+
+
+def num_calls(function):
+    """How many functions of the core a call enters, whatever the device takes."""
+    count = 0
+
+    def note(frame, event, argument):
+        nonlocal count
+        count += event == "call" and "oxinp/_core/" in frame.f_code.co_filename
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+PRODUCTS = {
+    "vector by matrix": (lambda m, v, k: v[k:] @ m[k:, k:], 41),
+    "matrix by vector": (lambda m, v, k: m[k:, k:] @ v[k:], 37),
+    "vector by few columns": (lambda m, v, k: v[k:] @ m[k:, 5:9], 37),
+    "norm": (lambda m, v, k: oxinp.linalg.norm(m[k:, k]), 41),
+    "outer": (lambda m, v, k: oxinp.outer(v[k:], v[k:]), 52),
+}
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_of_new_sizes_take_few_steps(name):
+    make, most = PRODUCTS[name]
+    m, v = oxinp.ones((900, 900)) * 0.5, oxinp.ones(900) * 0.5
+    oxinp.evaluate(m, v)
+    for k in range(30):
+        oxinp.evaluate(make(m, v, k))
+    counts = [num_calls(lambda k=k: oxinp.evaluate(make(m, v, k))) for k in range(30, 50)]
+    assert sorted(counts)[len(counts) // 2] <= most
