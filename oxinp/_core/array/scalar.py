@@ -19,10 +19,12 @@ from oxinp._core.array import buffer
 from oxinp._core.array.methods import array_namespace
 from oxinp._core.array.slots import forbid_iteration
 from oxinp._core.host.foreign import KNOWN
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.results import types
+from oxinp._core.lazy.record import paired
+from oxinp._core.lazy.results import types, wrap_pending
 from oxinp._core.memory.storage import Storage
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
 from oxinp._runtime import here
@@ -58,7 +60,7 @@ MAX_RECORDED = 4
 
 def _is_recorded_with(scalar: Any, other: Any) -> bool:
     """Whether arithmetic on a scalar that is still on the device waits for nothing where the other side is a number."""
-    storage, kind = scalar._storage, type(other)
+    storage, kind = scalar._held or scalar._storage, type(other)
     if storage.host is not None or kind in _PYTHONS:
         return storage.host is None
     if kind not in _NUMPYS or scalar.dtype.kind != "f":
@@ -79,6 +81,7 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
     """
     row = ROWS[name]
     record = UFUNC_OBJECTS[name].methods[index]
+    operation = UFUNC_OBJECTS[name].operations[0]
     compute = row.on_host
 
     def is_of_scalars(self: Any, other: Any) -> bool:
@@ -94,6 +97,14 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
         return record(self) if self._storage.host is None else compute(_value(self))
 
     def binary(self: Any, other: Any) -> Any:
+        if (  # as `record` does, in fewer steps
+            type(other) is type(self)
+            and self._is_plain
+            and (self._held or self._storage).host is (other._held or other._storage).host is None
+        ):
+            value = paired(operation, *((self, other) if index == 0 else (other, self)))
+            if value is not None and value[0].layout.nbytes >= balance.limit:
+                return wrap_pending(value)
         if isinstance(other, Handle) or _is_recorded_with(self, other):
             if not is_of_scalars(self, other):
                 return record(self, other)
@@ -141,9 +152,9 @@ else:
     )
 
 
-_REFLECTED: dict[np.ufunc, str] = {
-    row.numpy: row.operators[1]
-    for row in ROWS.values()
+_REFLECTED: dict[np.ufunc, Callable[[Any, Any], Any]] = {
+    row.numpy: UFUNC_OBJECTS[name].methods[1]
+    for name, row in ROWS.items()
     if row.numpy.nin == 2 and row.numpy.nout == 1 and len(row.operators) > 1 and row.operators[1]
 }
 
@@ -199,6 +210,7 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
         return self.dtype.type
 
     dtype: np.dtype[Any]
+    _is_plain: bool  # its arithmetic gives what that on arrays does
     shape = ()
     ndim = 0
     size = 1
@@ -213,12 +225,13 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
         return np.array(_value(self), dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        other = inputs[0]
+        if inputs[-1] is self and type(other) in _NUMPYS and method == "__call__" and not kwargs:
+            reflected = _REFLECTED.get(ufunc)  # the operator of one of NumPy's numbers is this
+            if reflected is not None and self._is_plain and _is_recorded_with(self, other):
+                return reflected(self, other.item() if type(other) is self.dtype.type else other)
         if any(type(x) is types.ndarray for x in (*inputs, *kwargs.get("out", ()))):
             return types.array_ufunc(ufunc, method, inputs, kwargs)
-        if method == "__call__" and not kwargs and inputs[-1] is self and (reflected := _REFLECTED.get(ufunc)):
-            other = inputs[0]  # one of NumPy's numbers, whose operator this is
-            if not isinstance(other, Handle) and _is_recorded_with(self, other):
-                return getattr(self, reflected)(other)
         keywords = {name: _numpys(value) for name, value in kwargs.items()}
         return getattr(ufunc, method)(*map(_numpys, inputs), **keywords)
 
@@ -277,7 +290,9 @@ class _Scalars(dict[type, ScalarType]):
 
     def __missing__(self, numpys: type) -> ScalarType:
         own = {name: method for name, method in _OF_SOME.items() if hasattr(numpys, name)}
-        body = own | {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": np.dtype(numpys)}
+        dtype = np.dtype(numpys)
+        body = own | {"__module__": numpys.__module__, "__qualname__": numpys.__qualname__, "dtype": dtype}
+        body["_is_plain"] = dtype.kind != "c" and dtype.char not in SECOND
         made = self.setdefault(numpys, ScalarType(f"{numpys.__module__}.{numpys.__name__}", (DeviceScalar,), body))
         KNOWN.add(made)
         return made

@@ -543,6 +543,8 @@ PRODUCTS = {
     "matrix by vector": (lambda m, v, k: m[k:, k:] @ v[k:], 37),
     "vector by few columns": (lambda m, v, k: v[k:] @ m[k:, 5:9], 37),
     "norm": (lambda m, v, k: oxinp.linalg.norm(m[k:, k]), 41),
+    "number of NumPy's by norm": (lambda m, v, k: numpy.sqrt(2) / oxinp.linalg.norm(m[k:, k]), 60),
+    "sum of scalars": (lambda m, v, k: oxinp.linalg.norm(m[k:, k]) + oxinp.linalg.norm(m[k:, 0]), 90),
     "outer": (lambda m, v, k: oxinp.outer(v[k:], v[k:]), 52),
 }
 
