@@ -633,3 +633,21 @@ def test_products_on_the_host_are_blas_own(config):
             given = (ours, ours[0]), (theirs, theirs[0])
             assert_same(*[getattr(xp, name)(*pair) for xp, pair in zip((np, numpy), given, strict=True)])
         assert_same(np.inner(ours[0], ours), numpy.inner(theirs[0], theirs))
+
+
+def test_products_of_large_matrices_are_launched_at_once_where_the_device_has_nothing_to_do(stats, monkeypatch):
+    matrix, vector = np.ones((300, 200)) * 0.5, np.ones(200) * 2.0
+    np.evaluate(matrix, vector)
+    for limit, launched in ((1, 1), (1 << 20, 0)):
+        monkeypatch.setattr(vector_product, "EARLY_NBYTES", limit)
+        assert float((vector + 1.0).sum()) == 600.0  # which is waited for
+        before = stats().launches
+        product = matrix @ vector
+        assert stats().launches - before == launched
+        assert_same(product * 2.0 + 1.0, numpy.full(300, 401.0))
+    monkeypatch.setattr(vector_product, "EARLY_NBYTES", 1)
+    np.evaluate(vector + 1.0)  # which the device may be busy with
+    before = stats().launches
+    waiting = matrix @ vector
+    assert stats().launches == before
+    assert_same(waiting, numpy.full(300, 200.0))

@@ -99,6 +99,8 @@ class Balance:
         Bytes below which arrays belong on the host, even those that are on the device; 0 where nothing speaks for that.
     reach : int
         Bytes from which on arrays are not weighed: they belong on the device.
+    has_waited : bool
+        The program has waited for what the last kernels computed, so that the device has nothing to do.
     """
 
     __slots__ = (
@@ -107,7 +109,6 @@ class Balance:
         "_due",
         "_earned",
         "_fetch",
-        "_has_waited",
         "_idle",
         "_in_turn",
         "_last",
@@ -125,6 +126,7 @@ class Balance:
         "_unit",
         "_upload",
         "_weights",
+        "has_waited",
         "limit",
         "reach",
     )
@@ -142,7 +144,7 @@ class Balance:
         self._earned = 0.0  # microseconds that the device has gained since the last change
         self._level = self.limit = 0
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
-        self._has_waited = False
+        self.has_waited = False
         self._beyond = 0  # launches for arrays that are not weighed, since the last judgement
         self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
         self._upload = 0.0  # microseconds that uploads took of what belongs on the device, for what comes next
@@ -225,9 +227,9 @@ class Balance:
         else:
             size = NUM_SIZES
             self._beyond += 1
-        if self._has_waited or size > self._last:
+        if self.has_waited or size > self._last:
             self._last = size
-            self._has_waited = False
+            self.has_waited = False
         if self._upload:
             microseconds, self._upload = self._upload, 0.0
             self._weigh(size, -microseconds)
@@ -245,7 +247,7 @@ class Balance:
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
-        self._has_waited = True
+        self.has_waited = True
         if self._last < NUM_SIZES:  # else it is none of those that the host would spare
             self._more += WAIT / _REMEMBERED
         self._weigh(self._last, -WAIT)

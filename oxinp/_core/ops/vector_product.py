@@ -45,6 +45,9 @@ _PLANNERS: dict[np.dtype[Any], Any] = {}
 _INNER_PLANNERS: dict[np.dtype[Any], Any] = {}
 """By dtype what plans the sums, of matrices and of vectors, once one has been planned."""
 _INNER_PRODUCTS: Any = new_table()
+EARLY_NBYTES = 1 << 25
+"""Bytes of a matrix from which on its product is launched at once where the device has nothing to do: it takes longer
+to read it than to launch what is made of the product, which would else have to be recorded first."""
 MAX_READ_TWICE = 1 << 20
 """Bytes of a vector up to which its product with itself reads it as two."""
 
@@ -297,6 +300,8 @@ def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Han
             return None
     leaves = (held[0], given[0]) if product.axis else (given[0], held[0])
     (value,) = schedule.defer(product, leaves, given[1] | held[1])
+    if balance.has_waited and nbytes >= EARLY_NBYTES:
+        value[1][0].call.run()
     return wrap_result(value)
 
 
