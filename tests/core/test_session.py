@@ -106,13 +106,13 @@ def test_views_of_a_chain_are_bounded(on_device):
 
 def test_tables_of_records_are_bounded(on_device, monkeypatch):
     monkeypatch.setattr(expr, "MAX_RECORDS", 100)
-    before = max(len(layout._INTERNED), len(layout._CONTIGUOUS))
+    before = max(len(layout.INTERNED), len(layout.CONTIGUOUS))
     for n in range(2, 200):
         x = np.arange(float(n))
         y = x[1:] + x[:-1]
         assert_same(y + x[0], numpy.arange(1.0, 2 * n - 2, 2))
         assert sum(map(len, expr._TABLES)) <= 200
-        assert max(len(layout._INTERNED), len(layout._CONTIGUOUS)) <= before + 4000
+        assert max(len(layout.INTERNED), len(layout.CONTIGUOUS)) <= before + 4000
 
 
 def test_places_in_an_array_share_programs(on_device, monkeypatch):
@@ -146,7 +146,7 @@ def test_programs_of_one_expression_are_bounded(on_device, monkeypatch):
 
 
 def test_tables_that_are_emptied_change_no_value(on_device, twin, monkeypatch):
-    monkeypatch.setattr(layout._INTERNED, "room", 3)
+    monkeypatch.setattr(layout.INTERNED, "room", 3)
     monkeypatch.setattr(expr, "MAX_RECORDS", 2)
 
     def body(xp):

@@ -15,7 +15,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import Executable, anywhere, load, run_again, run_again_into
-from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, graph_of, leaf, structure_of
+from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, cast, graph_of, leaf, reading, structure_of
 from oxinp._core.lazy.op import RENTED, Op, RowWalk, kinds_of
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, MOVED_TYPES
@@ -441,9 +441,7 @@ def on_device(layout: Layout, buffer: Buffer) -> Value:
 
 def read(layout: Layout, value: Value) -> Value:
     """Return what lies in `layout` in the Buffer of a storage that is on the device."""
-    graph = layout.read
-    if graph is None:
-        graph = layout.read = leaf(layout.form)
+    graph = layout.read or reading(layout)
     _, (buffer,), mask = value
     offset = layout.offset
     if offset == 0:

@@ -23,14 +23,14 @@ from oxinp._core.lazy.expr import (
     Unsupported,
     add_nodes,
     cast,
-    graph_of,
+    recorded,
     number_of,
     remember,
     structure_of,
 )
 from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.dtypes import DEVICE_TYPES, scalar_value
-from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.memory.layout import Layout, dense_of, result_layout
 from oxinp._core.memory.recent import MEETINGS
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ MAX_SCALAR_USES = 1 << 17
 
 UNKNOWN = Layout.at(np.dtype(np.bool_), (1,), (-1,), 0)
 """The layout of a result that only NumPy knows: one that no new array has."""
-
-_new = object.__new__
 
 
 class Join(NamedTuple):
@@ -186,7 +184,7 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     place : int or tuple of int, optional
         Which leaf of the first graph is the only one of the second, or which are those of the second.
     """
-    record: Record | None = table.recall(key) if key in table.old else None
+    record: Record | None = table.recall(key) if table.old and key in table.old else None
     if record is not None:
         return record
     first, last = graphs[0], graphs[-1]
@@ -253,7 +251,7 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         layout = target
     elif is_dense or len(shape) < 2:
         dtype = loop.output  # type: ignore[union-attr] # a structure has a loop
-        layout = dense or one.dense
+        layout = dense or one._dense or dense_of(one)
         if layout.dtype is not dtype or layout.shape != shape:
             layout = Layout.of(dtype, shape)
     else:
@@ -261,31 +259,27 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     if len(shape) > MAX_NDIM:
         return None
     itemsize = layout.dtype.itemsize
-    record = _new(Record)  # `Record`, spelled out
-    record.graph = graph_of(structure, layout, leaves)
-    record.layout = layout
+    record = recorded(structure, layout, leaves, convert, scalars)
     if itemsize > widest:  # noqa: PLR1730
         widest = itemsize
     record.cost = operation.weight * layout.size * widest
-    record.flush, record.reason = (), ""
-    record.convert = convert
-    record.scalars = scalars
-    record.is_checked = target is not None and (structures, wanted) in operation.checked
-    # A loop over new sizes meets none again, nor one over more than are kept the same graphs. `Recent.has_met`, spelled
-    # out:
-    are_lasting = first.met >= MEETINGS <= last.met
-    if not are_lasting:
+    if target is not None:
+        record.is_checked = (structures, wanted) in operation.checked
+    # A loop over new sizes meets none again, nor one over more than are kept the same graphs: `Recent.has_met`, but that
+    # sizes are looked at once the graphs have come as often.
+    if not first.met >= MEETINGS <= last.met:
         first.met += 1
         if last is not first:
             last.met += 1
+        if not first.met >= MEETINGS <= last.met:
+            return record
     mark, marks = hash((structure, first.shape, first.layout.strides, last.shape, last.layout.strides)), table.marks
     count = marks.get(mark, 0)
-    if count >= MEETINGS:
-        if are_lasting:
-            remember(table, key, record)
-            record.graph.met = MEETINGS  # which comes again, being kept
-    elif count or len(marks) < table.room:
-        marks[mark] = count + 1
+    if count:
+        remember(table, key, record)
+        record.graph.met = MEETINGS  # type: ignore[union-attr] # which comes again, being kept
+    elif len(marks) < table.room:
+        marks[mark] = 1
     else:
         table.has_met(mark)
     return record

@@ -26,7 +26,7 @@ from oxinp._core.lazy.building import attempt, claim, claim_device
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import on_device, read
 from oxinp._core.lazy.eviction import storages
-from oxinp._core.lazy.expr import Unsupported, leaf
+from oxinp._core.lazy.expr import Unsupported, leaf, reading
 from oxinp._core.lazy.fused_views import fused_view
 from oxinp._core.lazy.lines import upload_lines
 from oxinp._core.lazy.parted import fetch_rest, parted, rejoined
@@ -34,10 +34,12 @@ from oxinp._core.lazy.placement import device, device_of, note_uploaded, returne
 from oxinp._core.memory.dtypes import DEVICE_TYPES, MULTIPLIED_BITS
 from oxinp._core.memory.host_side import host_bytes, host_layout, in_order, seen_at
 from oxinp._core.memory.layout import Layout, address_of
+from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import (
     SHARED,
     SIDES,
     WRITING,
+    Leaf,
     Pin,
     Stale,
     Storage,
@@ -49,6 +51,7 @@ from oxinp._core.memory.storage import (
     pinned,
 )
 from oxinp._runtime import here, hooks, host_blocks
+from oxinp._runtime.memory import Buffer
 
 
 class Handle:
@@ -110,10 +113,23 @@ def _found(handle: Handle) -> Layout:
     assert host is not None
     if seen is host:
         layout = host_layout(host)
+    elif (part := _selected(handle)) is not None:
+        layout = part
     else:
         layout = Layout.at(seen.dtype, seen.shape, seen.strides, address_of(seen) - address_of(host))
     handle._known = layout
     return layout
+
+
+def _selected(handle: Handle) -> Layout | None:
+    """Return the layout of a part of a whole array by its key, which takes less than to ask NumPy where it lies."""
+    base = handle._view
+    if base is None or type(base) is tuple or handle._at is NOWHERE:
+        return None
+    if base._view is not None or base._held is not handle._held:  # it lies elsewhere by now, see `ndarray._lie_at`
+        return None
+    located = part_of(base._known or base._layout, handle._at)
+    return None if located is None else located[0]
 
 
 def device_value(storage: Storage) -> Value:
@@ -212,8 +228,15 @@ def chain(handle: Handle) -> Value:
         graph = value[0]
         if graph.layout is layout:
             return value
-        if not graph.nodes:
-            return read(layout, value)
+        if not graph.nodes:  # `read`, spelled out
+            _, (buffer,), mask = value
+            graph = layout.read or reading(layout)
+            if not layout.offset:
+                return graph, (buffer,), mask
+            entry = Leaf()
+            entry.ptr = buffer.ptr + layout.offset
+            entry.buffer = buffer if type(buffer) is Buffer else buffer.buffer
+            return graph, (entry,), mask
         if graph.structure.is_flagged or getattr(handle._storage, "is_updated", False):
             return expression(handle)
         viewed = fused_view(handle._held or handle._storage, value, layout)

@@ -81,6 +81,21 @@ def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     return array
 
 
+def pending(graph: Any, leaves: tuple[Any, ...], mask: int) -> Any:
+    """Return a new array, or scalar, that is pending; whoever calls this makes room where there are too many."""
+    storage = Storage()  # `make_storage`, spelled out
+    storage.has_objects = False
+    storage.value = graph, leaves, mask
+    storage.host = storage.stale = None
+    schedule.PENDING.append(ref(storage))
+    layout = graph.layout
+    array = next(types.bare) if layout.ndim else _new(types.scalars[layout.dtype.type])
+    array._known = layout
+    array._held = storage
+    array._view = array._host = array._seen = None
+    return array
+
+
 def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     """Return a new array, or scalar where NumPy returns one (unless `as_array`), of what `schedule.defer` gave."""
     storage = Storage()  # `make_storage`, spelled out

@@ -15,9 +15,9 @@ import numpy as np
 
 from oxinp._core.memory.recent import Recent
 
-_ROOM = 1 << 15
-_INTERNED = Recent(_ROOM)
-_CONTIGUOUS = Recent(_ROOM)
+ROOM = 1 << 15
+INTERNED = Recent(ROOM)
+CONTIGUOUS = Recent(ROOM)
 MAX_PARTS = 512  # of a whole array that are remembered: a loop over rows must not fill the memory
 MAX_NESTED_PARTS = 32  # of such a part
 _SPREAD = object()  # by which `parts` of a scalar keep it broadcast
@@ -77,18 +77,18 @@ class Layout:
     def of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
         """Return the C-contiguous layout of `shape` at offset 0."""
         key = (dtype, dtype.type if dtype.metadata is None else id(dtype), shape)  # as `at` has it
-        layout: Layout | None = _CONTIGUOUS.get(key)
-        if layout is None and _CONTIGUOUS.old:
-            layout = _CONTIGUOUS.recall(key)
+        layout: Layout | None = CONTIGUOUS.get(key)
+        if layout is None and CONTIGUOUS.old:
+            layout = CONTIGUOUS.recall(key)
         if layout is None:
             if len(shape) == 1 and shape[0]:  # which loops over ever new sizes make: found here alone
                 layout = line_layout(dtype, shape[0], dtype.itemsize, 0)
             else:
                 layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             layout._dense = layout
-            if len(_CONTIGUOUS) >= _ROOM:
-                _CONTIGUOUS.age()
-            _CONTIGUOUS[key] = layout
+            if len(CONTIGUOUS) >= ROOM:
+                CONTIGUOUS.age()
+            CONTIGUOUS[key] = layout
         return layout
 
     @staticmethod
@@ -96,13 +96,13 @@ class Layout:
         """Return the layout with these strides and this offset, in bytes."""
         # Dtypes that are equal may be of different scalar types: both of C's that are uint64, records and structures.
         key = (dtype, dtype.type if dtype.metadata is None else id(dtype), shape, strides, offset)
-        layout: Layout | None = _INTERNED.get(key)
-        if layout is None and _INTERNED.old:
-            layout = _INTERNED.recall(key)
+        layout: Layout | None = INTERNED.get(key)
+        if layout is None and INTERNED.old:
+            layout = INTERNED.recall(key)
         if layout is None:
-            if len(_INTERNED) >= _ROOM:
-                _INTERNED.age()
-            layout = _INTERNED[key] = make_layout(dtype, shape, strides, offset)
+            if len(INTERNED) >= ROOM:
+                INTERNED.age()
+            layout = INTERNED[key] = make_layout(dtype, shape, strides, offset)
         return layout
 
     def same(self, other: Layout) -> bool:
@@ -216,15 +216,7 @@ class Layout:
     @property
     def form(self) -> Layout:
         """What a kernel depends on, the offset standing for its alignment: rows of a matrix have one form, or few."""
-        form = self._form
-        if form is None:
-            offset = self.alignment % 256  # Buffers lie at multiples of 256
-            is_own = offset == self.offset and self.ndim  # elements have few forms, which are one object each
-            form = self if is_own else _at_offset(self, offset)
-            if form._dense is None:
-                form._dense = self._dense
-            self._form = form
-        return form
+        return self._form or form_of(self)
 
     def is_like(self, other: Layout) -> bool:
         """Whether another layout is the same, but for where its first element lies."""
@@ -247,10 +239,7 @@ class Layout:
     @property
     def dense(self) -> Layout:
         """The C-contiguous layout of this dtype and shape at offset 0."""
-        dense = self._dense
-        if dense is None:
-            dense = self._dense = Layout.of(self.dtype, self.shape)
-        return dense
+        return self._dense or dense_of(self)
 
     @property
     def is_fortran(self) -> bool:
@@ -412,17 +401,21 @@ def dense_layout(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
     return layout
 
 
-def _at_offset(layout: Layout, offset: int) -> Layout:
-    """Return the interned layout of the same elements from an offset on that is as much aligned."""
+def form_of(layout: Layout) -> Layout:
+    """Find `Layout.form`: the interned layout of the same elements from an offset on that is as much aligned."""
+    offset = layout.alignment % 256  # Buffers lie at multiples of 256
+    if offset == layout.offset and layout.ndim:  # elements have few forms, which are one object each
+        layout._form = layout
+        return layout
     dtype = layout.dtype
     key = dtype, dtype.type if dtype.metadata is None else id(dtype), layout.shape, layout.strides, offset
-    found: Layout | None = _INTERNED.get(key)
-    if found is None and _INTERNED.old:
-        found = _INTERNED.recall(key)
+    found: Layout | None = INTERNED.get(key)
+    if found is None and INTERNED.old:
+        found = INTERNED.recall(key)
     if found is None:
-        if len(_INTERNED) >= _ROOM:
-            _INTERNED.age()
-        found = _INTERNED[key] = _new(Layout)
+        if len(INTERNED) >= ROOM:
+            INTERNED.age()
+        found = INTERNED[key] = _new(Layout)
         found.dtype = dtype
         found.shape = layout.shape
         found.strides = layout.strides
@@ -435,8 +428,18 @@ def _at_offset(layout: Layout, offset: int) -> Layout:
         found.alignment = layout.alignment
         found._extent, found._injective = layout._extent, layout._injective
         found.met = 0
-        found.graph = found.parts = found.read = found._dense = found._form = found._ghost = None
+        found.graph = found.parts = found.read = found._form = found._ghost = None
+        found._dense = layout._dense
+    elif found._dense is None:
+        found._dense = layout._dense
+    layout._form = found
     return found
+
+
+def dense_of(layout: Layout) -> Layout:
+    """Find `Layout.dense`."""
+    layout._dense = dense = Layout.of(layout.dtype, layout.shape)
+    return dense
 
 
 def line_layout(dtype: np.dtype[Any], size: int, step: int, offset: int) -> Layout:

@@ -23,6 +23,10 @@ from typing import Any
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
+from oxinp._core.lazy.expr import graph_of, reading, recorded
+from oxinp._core.lazy.handle import chain
+from oxinp._core.lazy.results import pending
+from oxinp._core.memory.layout import dense_of
 from oxinp._core.memory.parts import part_of
 from oxinp._core.native import names, objects
 from oxinp._core.native.counting import NEVER, Counted, stubs
@@ -197,6 +201,9 @@ def _numpys(path: str) -> Any:
     return getattr(sys.modules.get(f"numpy.{module}" if module else "numpy"), name, None)
 
 
+_RECORDING = chain, dense_of, graph_of, pending, reading, recorded
+
+
 def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> Iterator[_Native]:
     """Yield functions that Python wrote and that have machine code, but for those that are known."""
     if objects.VECTORCALL is None:
@@ -207,6 +214,7 @@ def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> I
         *((getattr(ufunc, name), name, "method_of_ufuncs") for name in names.OF_UFUNCS),
         (kind.__dict__["T"].fget, "T", "transposed"),
         (part_of, "part_of", "part_of_layout"),
+        *((function, function.__name__, "internal") for function in _RECORDING),
     ):
         if type(function) is FunctionType and function not in known:
             yield _Call(function, name, of)

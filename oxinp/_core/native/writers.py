@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._config import before_change
 from oxinp._core.lazy import inlining
-from oxinp._core.native import calls, elements, lifetime, names, numbers, objects, operators, parts, products, ufuncs
+from oxinp._core.native import calls, elements, lifetime, names, nodes, numbers, objects, operators, parts, products, ufuncs
 from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
@@ -100,6 +100,12 @@ def part_of_layout(arrays: type, _: str, before: int) -> bytes:
     return parts.part_of(arrays, before)
 
 
+def internal(arrays: type, name: str, before: int) -> bytes:
+    """Return the code of a call of a function that records what is asked of arrays on the device."""
+    made: bytes = getattr(nodes, name)(arrays, before)
+    return made
+
+
 def function(arrays: type, name: str, before: int) -> bytes:
     """Return the code of a call of a function, by its name in NumPy."""
     return calls.FUNCTIONS[name](arrays, before)
@@ -116,4 +122,4 @@ _update()
 
 array_ufunc = ufuncs.array_ufunc
 
-__all__ = ["array_ufunc", "function", "method", "method_of_ufuncs", "part_of_layout", "slot", "transposed"]
+__all__ = ["array_ufunc", "function", "internal", "method", "method_of_ufuncs", "part_of_layout", "slot", "transposed"]

@@ -15,7 +15,7 @@ from oxinp._core.errors.state import quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.inlining import HEAVY, compiled
-from oxinp._core.lazy.results import types
+from oxinp._core.lazy.results import pending
 from oxinp._core.ufunc.table import UFUNCS, UfuncRow
 
 
@@ -26,17 +26,9 @@ def reach_of(row: UfuncRow) -> int:
 
 # What becomes of a graph that is known by now, with its leaves and their mask.
 _PENDING = """\
-{indent}storage = Storage()
-{indent}storage.has_objects = False
-{indent}storage.value = graph, leaves, mask
-{indent}storage.host = storage.stale = None
-{indent}PENDING.append(ref(storage))
+{indent}array = pending(graph, leaves, mask)
 {indent}if len(PENDING) > schedule.room:
-{indent}    schedule.make_room(storage, 2)
-{indent}array = next(bare) if layout.ndim else new(types.scalars[layout.dtype.type])
-{indent}array._known = layout
-{indent}array._held = storage
-{indent}array._view = array._host = array._seen = None
+{indent}    schedule.make_room(array._held, 2)
 {indent}return array
 """
 # What small arrays on the host take. Each call copies the variables of `make`, so there are few of them.
@@ -315,7 +307,7 @@ _NAMES = {
     "chain": chain,
     "quiet": quiet,
     "schedule": schedule,
-    "types": types,
+    "pending": pending,
 }
 
 

@@ -499,10 +499,10 @@ def test_rows_of_new_sizes_that_are_written_to_columns_make_one_form_each():
     x = oxinp.asarray(numpy.ones((1100, 1100)))
     for i in range(20):
         x[i:, i] = x[i, i:]
-    before = len(memory_layout._INTERNED)
+    before = len(memory_layout.INTERNED)
     for i in range(20, 40):
         x[i:, i] = x[i, i:]
-    assert len(memory_layout._INTERNED) <= before + 20
+    assert len(memory_layout.INTERNED) <= before + 20
 
 
 def test_a_leaf_is_one_graph():

@@ -1,0 +1,238 @@
+"""What machine code makes where something is recorded of arrays on the device: what the functions of Python's make."""
+
+import ctypes
+import gc
+import sys
+
+import numpy as np
+import pytest
+
+import oxinp
+from oxinp import config
+from oxinp._core.lazy import handle, results, schedule
+from oxinp._core.lazy.expr import Graph, Record, graph_of, leaf, reading, recorded
+from oxinp._core.memory import layout as layouts
+from oxinp._core.memory.layout import Layout, dense_of, line_layout, make_layout
+from oxinp._core.memory.storage import Leaf, Storage
+from oxinp._core.native import nodes, objects
+from oxinp._core.native.pages import mapped
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code")
+
+OURS = oxinp.ndarray
+FLOAT = np.dtype(float)
+_refused = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: None)  # what goes on in Python returns nothing without an error
+
+
+def _code(name):
+    """Return the code of a function as one of its arguments; it returns None where Python is to do it."""
+    before = ctypes.cast(_refused, ctypes.c_void_p).value
+    (address,) = mapped([getattr(nodes, name)(OURS, before)])
+    kind = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    call = kind(address)
+
+    def ask(*given):
+        items = (ctypes.py_object * len(given))(*given)
+        found = call(None, ctypes.addressof(items), len(given), None)
+        if not found:
+            return None
+        result = ctypes.cast(found, ctypes.py_object).value
+        ctypes.pythonapi.Py_DecRef(ctypes.py_object(result))
+        return result
+
+    return ask
+
+
+def _attributes(made, *but):
+    return {name: (type(value), value) for name in type(made).__slots__ if name not in but for value in [getattr(made, name)]}
+
+
+SIZES = iter(range(10_000, 10**9))
+
+
+def _lines():
+    """Yield vectors whose layouts nobody has met."""
+    for kind in ("f8", "f4", "i8", "?", "c16", "u1", "f2", "M8[s]", "U3"):
+        dtype = np.dtype(kind)
+        for offset in (0, 8, 16, 256, 264, 2**20, 2**40 + 32):
+            for step in (1, 2, -1, 0):
+                yield lambda d=dtype, o=offset, s=step, n=next(SIZES): line_layout(d, n, s * d.itemsize, o)
+
+
+def _others():
+    """Yield layouts of other dimensions that nobody has met."""
+    for offset in (0, 8, 512, 776):
+        for n in (next(SIZES),):
+            yield lambda o=offset, n=n: make_layout(FLOAT, (n, 7), (80, 8), o)
+            yield lambda o=offset, n=n: make_layout(FLOAT, (n, 7, 3), (8, 8, 0), o)
+    yield lambda: make_layout(FLOAT, (), (), 64)
+    yield lambda: line_layout(FLOAT, 0, 8, 0)
+
+
+@pytest.mark.parametrize("make", [*_lines(), *_others()])
+def test_layouts_are_read_by_the_graphs_that_python_makes(make):
+    ask, given, other = _code("reading"), make(), make()
+    found = ask(given)
+    assert (found is not None) == (given.dtype.kind not in "MU")
+    if found is None:
+        return
+    expected = reading(other)
+    assert found is given.read
+    assert given._form is other._form or (given._form is given and other._form is other)
+    if given._form is not given:
+        assert found is expected
+    assert ask(given) is found
+    form = given._form
+    assert type(found) is Graph
+    assert found.layout is form
+    assert found.leaves == (form,)
+    assert found is form.graph
+    assert _attributes(found, "layout", "leaves") == _attributes(expected, "layout", "leaves")
+    again = make_layout(form.dtype, form.shape, form.strides, form.offset)
+    kept = "_form", "read", "graph", "_dense", "_injective"
+    assert _attributes(form, *kept) == _attributes(again, *kept)
+
+
+@pytest.mark.parametrize("make", [*_lines(), *_others()])
+def test_dense_layouts_are_what_python_makes(make):
+    ask, given = _code("dense_of"), make()
+    found = ask(given)
+    assert (found is None) == (given.dtype.kind in "MU" or given.ndim != 1 or not given.size)
+    if found is None:
+        return
+    assert given._dense is found
+    assert found._dense is found
+    assert found is Layout.of(given.dtype, given.shape)
+    again = line_layout(given.dtype, given.size, given.dtype.itemsize, 0)
+    assert _attributes(found, "_dense") == _attributes(again, "_dense")
+    assert ask(given) is found
+    assert dense_of(make()) is found
+
+
+def test_full_tables_are_left_to_python(monkeypatch):
+    monkeypatch.setattr(layouts, "ROOM", 1)
+    for name in ("reading", "dense_of"):
+        assert _code(name)(line_layout(FLOAT, next(SIZES), 16, 8 + 256)) is None
+    monkeypatch.undo()
+    given = line_layout(FLOAT, next(SIZES), 16, 264)
+    form = given.form
+    monkeypatch.setattr(layouts.INTERNED, "old", dict(layouts.INTERNED))
+    kept = dict(layouts.INTERNED)
+    layouts.INTERNED.clear()
+    try:
+        assert _code("reading")(line_layout(FLOAT, given.size, 16, 520)) is None  # Python brings it back
+        assert line_layout(FLOAT, given.size, 16, 520).form is form
+    finally:
+        layouts.INTERNED.update(kept)
+
+
+def test_graphs_and_records_are_what_python_makes():
+    layout = Layout.of(FLOAT, (12, 5))
+    structure = leaf(layout).structure
+    one, other = _code("graph_of")(structure, layout, (layout,)), graph_of(structure, layout, (layout,))
+    assert _attributes(one) == _attributes(other)
+    given = structure, layout, (layout,), (None, float), ((1, float),)
+    one, other = _code("recorded")(*given), recorded(*given)
+    assert type(one) is Record
+    assert _attributes(one.graph) == _attributes(other.graph)
+    one.cost = other.cost = 1.0
+    assert _attributes(one, "graph") == _attributes(other, "graph")
+    assert _code("graph_of")(structure, None, ()) is None
+
+
+def test_pending_arrays_are_what_python_makes():
+    graph, leaves = leaf(Layout.of(FLOAT, (12, 5))), (1.0,)
+    one = _code("pending")(graph, leaves, 2)
+    assert schedule.PENDING[-1]() is one._held
+    other = results.pending(graph, leaves, 2)
+    assert type(one) is OURS
+    assert type(one._held) is Storage
+    assert one._held.value == other._held.value == (graph, leaves, 2)
+    for name in ("host", "stale", "has_objects"):
+        assert getattr(one._held, name) is getattr(other._held, name)
+    for name in ("_known", "_view", "_host", "_seen"):
+        assert getattr(one, name) is getattr(other, name)
+    assert gc.is_tracked(one)
+    assert _code("pending")(leaf(Layout.of(FLOAT, ())), leaves, 2) is None
+    one._held.value = other._held.value = None
+
+
+def test_chains_are_what_python_makes():
+    with config.override(offload_threshold=0):
+        x = oxinp.arange(5000.0)
+        oxinp.evaluate(x)
+        ask = _code("chain")
+        for part in (x, x[7:], x[::2], x[:33], x[::-1]):
+            one, other = ask(part), handle.chain(part)
+            assert one[0] is other[0]
+            assert one[2] == other[2]
+            (entry,), (expected,) = one[1], other[1]
+            assert type(entry) is type(expected)
+            assert entry.ptr == expected.ptr
+            assert entry.buffer is expected.buffer
+            assert type(entry) is not Leaf or entry is not expected
+        y = x + 1
+        assert ask(y) is y._held.value
+        assert ask(y[1:]) is None
+        assert ask(np.arange(3)) is None
+    assert ask(oxinp.asarray([1.0, 2.0])) is None
+
+
+def test_nothing_leaks():
+    layout = line_layout(FLOAT, next(SIZES), 8, 264)
+    structure = leaf(layout).structure
+    convert, scalars, leaves = (None, float), ((1, float),), (layout,)
+    x = oxinp.arange(5000.0) * 2
+    with config.override(offload_threshold=0):
+        y = oxinp.arange(5000.0) + 1
+        oxinp.evaluate(y)
+        part = y[7:]
+    calls = [
+        (_code("graph_of"), (structure, layout, leaves)),
+        (_code("recorded"), (structure, layout, leaves, convert, scalars)),
+        (_code("chain"), (part,)),
+        (_code("reading"), (layout,)),
+        (_code("dense_of"), (layout,)),
+        (_code("chain"), (x,)),
+    ]
+    watched = [layout, structure, convert, scalars, leaves, part, layout.shape, FLOAT, part._held, part._held.value]
+    for code, given in calls:
+        code(*given)
+    before = [sys.getrefcount(each) for each in watched]
+    for code, given in calls:
+        for _ in range(10_000):
+            layout.read = layout._form = layout._dense = None
+            code(*given)
+    layout.read = layout._form = layout._dense = None
+    after = [sys.getrefcount(each) for each in watched]
+    assert all(abs(one - other) < 50 for one, other in zip(before, after, strict=True)), (before, after)
+    gc.collect()
+    counts = [len([each for each in gc.get_objects() if type(each) is kind]) for kind in (Graph, Record, Storage)]
+    for _ in range(2000):
+        for code, given in calls:
+            code(*given)
+        _code_of_pending(leaf(layout), (part,), 0)
+    gc.collect()
+    assert [
+        len([each for each in gc.get_objects() if type(each) is kind]) for kind in (Graph, Record, Storage)
+    ] <= [count + 5 for count in counts]
+
+
+def _code_of_pending(*given, found=[]):  # noqa: B006 - written once
+    found[:] = found or [_code("pending")]
+    return found[0](*given)
+
+
+@pytest.mark.parametrize("is_native", [True, False], ids=["machine code", "Python"])
+def test_statements_on_parts_are_numpys(is_native):
+    rng = np.random.default_rng(3)
+    A, B, v = rng.random((70, 80)), rng.random((70, 80)), rng.random(80)
+    with config.override(machine_code=is_native, offload_threshold=0):
+        a, b, w = (oxinp.asarray(each) + 0 for each in (A, B, v))
+        for i in range(1, 60):
+            a[i, i:] = b[i, i:] * 0.5 + w[i:]
+            A[i, i:] = B[i, i:] * 0.5 + v[i:]
+            a[i, i:] = (a[i, i:] - a[i - 1, i:]) * 0.5
+            A[i, i:] = (A[i, i:] - A[i - 1, i:]) * 0.5
+        assert_same(a, A)
