@@ -182,7 +182,8 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     table, key
         Where the record is kept.
     place : int or tuple of int, optional
-        Which leaf of the first graph is the only one of the second, or which are those of the second.
+        Which leaf of the first graph is the only one of the second, or which are those of the second: from the number
+        of the first's on, those that it has beside.
     """
     record: Record | None = table.recall(key) if table.old and key in table.old else None
     if record is not None:
@@ -218,7 +219,10 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
             widest = itemsize
         dense = one._dense or other._dense
-        leaves = first.leaves if place is not None or len(graphs) == 1 else first.leaves + last.leaves
+        if type(place) is tuple:
+            leaves = _joined(first.leaves, last.leaves, place)
+        else:
+            leaves = first.leaves if place is not None or len(graphs) == 1 else first.leaves + last.leaves
     elif first.is_scalar and not last.is_scalar and len(graphs) == 2:
         shape, one = last.shape, last.layout
         if not (last.nodes or one.is_aligned):
@@ -283,6 +287,15 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     else:
         table.has_met(mark)
     return record
+
+
+def _joined(first: tuple[Any, ...], last: tuple[Any, ...], places: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return leaves with those of others that stand behind them, each once."""
+    joined = first
+    for entry, place in zip(last, places, strict=True):
+        if place == len(joined):
+            joined += (entry,)
+    return joined
 
 
 def _leaves_of(

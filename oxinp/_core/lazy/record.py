@@ -178,7 +178,7 @@ def _compute_what_spreads(operands: tuple[Handle, Handle], graphs: tuple[Graph, 
 def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     """Record `operation` on two chains with leaves in common, where that has been done before; else None.
 
-    Where the second has no others, as in the square of a chain, it is done for new sizes by arithmetic.
+    For new sizes it is done by arithmetic, unless the first has a leaf twice.
     """
     positions, leaves, mask = join_leaves([u, v])
     if mask & SHARED:
@@ -186,8 +186,9 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     first, second = u[0], v[0]
     key = first, second, positions, None
     record = operation.records.get(key)
-    if record is None and positions is not None and len(leaves) == len(u[1]) and first.shape == second.shape:
-        record = renew(operation, operation.records, key, (first, second), positions[1])
+    if record is None and positions is not None and first.shape == second.shape:
+        if positions[0] == tuple(range(len(u[1]))):
+            record = renew(operation, operation.records, key, (first, second), positions[1])
     return None if record is None or record.graph is None else (record.graph, leaves, mask)
 
 

@@ -382,8 +382,13 @@ def _replace(references: list[ref[Storage]], storages: Iterable[Storage]) -> Non
     The collector may run wherever something is allocated, and a `__del__` that it runs may have computed some of them,
     and recorded more: then all stay, for those that are not pending any more cost no more than a look.
     """
-    kept, place = [ref(storage) for storage in storages], slice(len(references))
-    if PENDING[place] == references:  # nothing is called or allocated from the comparison on
+    shorten(references, [ref(storage) for storage in storages])
+
+
+def shorten(references: list[ref[Storage]], kept: list[ref[Storage]]) -> None:
+    """Let some stand for the first entries of `PENDING`, in an attempt, unless these are other ones by now."""
+    place = slice(len(references))
+    if PENDING[place] == references:  # nothing is called or allocated from the comparison on, see `_replace`
         PENDING[place] = kept
 
 

@@ -284,9 +284,11 @@ def is_direct(
             if where.strides == layout.strides and where.shape == layout.shape and where.dtype is layout.dtype:
                 if not distance and is_own:
                     continue
-                if layout.ndim == 1:  # `_miss`, of lines as columns of a matrix are
-                    (step,), itemsize = layout.strides, layout.dtype.itemsize
-                    if itemsize <= distance % abs(step or 1) <= abs(step) - itemsize:
+                if layout.ndim == 1:  # `_miss`, of lines as rows and columns of a matrix are
+                    step, itemsize = abs(layout.strides[0]), layout.dtype.itemsize
+                    if step * (layout.size - 1) + itemsize <= abs(distance):
+                        continue
+                    if itemsize <= distance % (step or 1) <= step - itemsize:
                         continue
             if not (
                 _miss(entry.ptr, where, start, layout) or (is_own and _meet_in_themselves(distance, where, layout))
@@ -346,18 +348,23 @@ def flush_readers(
     _, (buffer,), mask = target
     if type(buffer) is Pending:
         buffer = buffer.buffer
-    num_spared = num_gone = 0
-    for reference in schedule.PENDING[:]:  # some of it twice
+    num_spared = 0
+    references, alive = schedule.PENDING[:], []  # some of it twice
+    for reference in references:
         storage = reference()
         if storage is None or (value := storage.value) is None or not value[0].nodes:
-            num_gone += 1
-        elif storage is not keep and value[2] & mask and _reads(value[1], buffer):
+            continue
+        if storage is not keep and value[2] & mask and _reads(value[1], buffer):
             if written is None or num_spared == MAX_SPARED or _meets(value[0], value[1], buffer, written):
                 schedule.materialise(storage)
-            else:
-                num_spared += 1
-    if num_gone > MAX_GONE:
-        schedule.pending_storages()  # which shortens the list
+                continue
+            num_spared += 1
+        alive.append(reference)
+    if len(alive) + MAX_GONE < len(references):
+        if here.are_several:
+            schedule.pending_storages()  # which shortens the list as well
+        else:
+            schedule.shorten(references, alive)
     if CALLS and (keep_call is None or len(CALLS) > 1):
         run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
 

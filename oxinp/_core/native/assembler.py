@@ -171,6 +171,10 @@ class Assembler:
         """``target //= 2``, of a number without a sign."""
         self._with_registers(0xD1, 5, target)
 
+    def halve_signed(self, target: str) -> None:
+        """``target //= 2``."""
+        self._with_registers(0xD1, 7, target)
+
     def multiply_by(self, target: str, other: str) -> None:
         """``target *= other``, signed."""
         reg, number = _NUMBERS[target], _NUMBERS[other]

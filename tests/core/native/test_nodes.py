@@ -10,6 +10,7 @@ import pytest
 import oxinp
 from oxinp import config
 from oxinp._core.lazy import handle, results, schedule
+from oxinp._core.lazy.chains import line_of
 from oxinp._core.lazy.expr import Graph, Record, graph_of, leaf, reading, recorded
 from oxinp._core.memory import layout as layouts
 from oxinp._core.memory.layout import Layout, dense_of, line_layout, make_layout
@@ -179,6 +180,36 @@ def test_chains_are_what_python_makes():
     assert ask(oxinp.asarray([1.0, 2.0])) is None
 
 
+def _entries():
+    """Yield tuples of layouts that a kernel reads and writes, and of what is none."""
+    some = [
+        *(Layout.of(FLOAT, (9,)), line_layout(FLOAT, 9, 16, 8), line_layout(FLOAT, 9, -24, 640), Layout.of(FLOAT, (9, 2))),
+        *(line_layout(FLOAT, 9, 0, 8), line_layout(np.dtype("c16"), 9, 2**20, 2**33), line_layout(np.dtype("?"), 9, 3, 5)),
+        *(line_layout(FLOAT, 9, 12, 8), line_layout(FLOAT, 9, 8, 4), make_layout(FLOAT, (9, 2), (32, 8), 0)),
+        *(make_layout(FLOAT, (), (), 8), line_layout(FLOAT, 1, 99 * 8, 8), line_layout(FLOAT, 0, 8, 0), float, FLOAT),
+        *(line_layout(np.dtype("f4"), 9, 2**33, 8), line_layout(np.dtype("U3"), 9, 24, 12), Layout.of(FLOAT, (9, 1))),
+    ]
+    yield ()
+    for first in some:
+        yield (first,)
+        for second in some:
+            yield first, second
+            yield first, float, second, first
+
+
+def test_lines_are_what_python_finds():
+    ask, num_answered = _code("line_of"), 0
+    for entries in _entries():
+        found = ask(entries)
+        expected = line_of(entries)
+        num_answered += found is not None
+        assert found == expected or found is None
+        if found is not None:
+            assert all(type(n) is int for n in (found[0], *found[1], *found[2]))
+    assert num_answered > 100
+    assert ask([some for some in entries if some]) is None
+
+
 def test_nothing_leaks():
     layout = line_layout(FLOAT, next(SIZES), 8, 264)
     structure = leaf(layout).structure
@@ -195,6 +226,8 @@ def test_nothing_leaks():
         (_code("reading"), (layout,)),
         (_code("dense_of"), (layout,)),
         (_code("chain"), (x,)),
+        (_code("line_of"), ((layout, float, line_layout(FLOAT, layout.size, -80, 2**20)),)),
+        (_code("line_of"), ((layout, make_layout(FLOAT, (layout.size, 2), (80, 8), 0)),)),
     ]
     watched = [layout, structure, convert, scalars, leaves, part, layout.shape, FLOAT, part._held, part._held.value]
     for code, given in calls:
