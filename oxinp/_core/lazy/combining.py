@@ -236,6 +236,15 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         leaves = (one.broadcast(shape), *last.leaves)
         is_dense, widest, dense = other.is_contiguous, other.dtype.itemsize, other._dense
         one = other
+    elif (
+        not (last.shape or first.is_scalar) and shape and len(graphs) == 2 and (not last.nodes or may_join(last, shape))
+    ):
+        other = last.layout
+        if not ((first.nodes or one.is_aligned) and (last.nodes or other.is_aligned)):
+            return None
+        spread = [entry.broadcast(shape) if type(entry) is Layout else entry for entry in last.leaves]
+        leaves = (*first.leaves, *spread)
+        is_dense, widest, dense = one.is_contiguous, one.dtype.itemsize, one._dense
     elif len(graphs) == 2 and last.shape and not last.nodes and shape[-len(last.shape) :] == last.shape:  # a row
         other = last.layout
         if first.is_scalar or not ((first.nodes or one.is_aligned) and other.is_aligned):

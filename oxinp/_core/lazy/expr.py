@@ -375,9 +375,7 @@ def leaf(layout: Layout) -> Graph:
     graph: Graph | None = layout.graph
     if graph is None:
         dtype = layout.dtype
-        structure = _LEAVES.get((dtype, dtype.num))
-        if structure is None:
-            structure = _LEAVES[dtype, dtype.num] = structure_of((dtype,), (True,), (), 0)
+        structure = _LEAVES.get((dtype, dtype.num)) or leaf_structure(dtype)
         graph = layout.graph = _new(Graph)  # `graph_of`, spelled out
         graph.structure = structure
         graph.layout = layout
@@ -389,6 +387,14 @@ def leaf(layout: Layout) -> Graph:
         graph.is_scalar = graph.is_copy = False
         graph.met = 0
     return graph
+
+
+def leaf_structure(dtype: np.dtype[Any]) -> Structure:
+    """Return the structure of the graphs of `leaf`."""
+    structure = _LEAVES.get((dtype, dtype.num))
+    if structure is None:
+        structure = _LEAVES[dtype, dtype.num] = structure_of((dtype,), (True,), (), 0)
+    return structure
 
 
 def reading(layout: Layout) -> Graph:

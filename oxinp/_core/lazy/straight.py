@@ -20,13 +20,13 @@ from oxinp._core.lazy.chains import entry_at, launch_of, note_run
 from oxinp._core.lazy.combining import common_shape, known_join, may_join
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import leaf, scalar
+from oxinp._core.lazy.expr import leaf_structure, scalar
 from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import followers, singles
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.writing import flush_readers, is_direct, read_back, write_result
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -67,8 +67,8 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     added, seen, entries, mask, graph = chain
     if graph is not None and graph.met >= MEETINGS + RENTED:
         return _update_again(operation, array, layout, chain)
-    structures = leaf(layout).structure, added
     dtype = layout.dtype
+    structures = leaf_structure(dtype), added
     key = structures, None, dtype
     join = operation.alike.get(key) or operation.alike.recall(key) or known_join(operation, key)
     if join is None or join.structure is None or join.reason or (structures, dtype) not in operation.checked:
@@ -161,9 +161,12 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
     shape = target.shape
     if layout.shape != shape:
         own = layout.shape
-        if (own or not may_join(graph, shape)) if graph.nodes else (own and common_shape(shape, own) != shape):
+        if not graph.nodes and len(own) == 1 and own == shape[1:]:  # a row, the commonest of them, spelled out
+            seen = (make_layout(layout.dtype, shape, (0, layout.strides[0]), layout.offset),)
+        elif (own or not may_join(graph, shape)) if graph.nodes else (own and common_shape(shape, own) != shape):
             return None
-        seen = tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in seen])
+        else:
+            seen = tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in seen])
     return graph.structure, seen, leaves, mask, graph if seen is graph.leaves and graph.nodes else None
 
 

@@ -83,6 +83,11 @@ class Layout:
         if layout is None:
             if len(shape) == 1 and shape[0]:  # which loops over ever new sizes make: found here alone
                 layout = line_layout(dtype, shape[0], dtype.itemsize, 0)
+            elif len(shape) == 2 and 0 not in shape:  # `at`, spelled out
+                own = *key, (shape[1] * dtype.itemsize, dtype.itemsize), 0
+                layout = INTERNED.get(own) or INTERNED.recall(own)
+                if layout is None:
+                    INTERNED.remember(own, layout := dense_layout(dtype, shape))
             else:
                 layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             layout._dense = layout

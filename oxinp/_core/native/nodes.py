@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.expr import Graph, Record, Structure, leaf
+from oxinp._core.lazy.expr import Graph, Record, Structure, leaf_structure
 from oxinp._core.memory import layout as layouts
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import Recent
@@ -258,7 +258,7 @@ class _Making(Call):
         code.compare("r12", "rcx")
         code.jump("has leaf", "ne")
         code.load("r14", "r13", _LAYOUT["dtype"])
-        self.select("r14", (_STRUCTURE_OF, lambda dtype: leaf(Layout.of(dtype, (1,))).structure))
+        self.select("r14", (_STRUCTURE_OF, leaf_structure))
         self.make_tuple(_LEAVES, "r14", "r13")
         self.make(Graph, _NEW_GRAPH, "r12")
         code.load("rsi", "rsp", _STRUCTURE_OF)

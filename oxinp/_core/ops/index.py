@@ -49,6 +49,7 @@ from oxinp._core.ops.keys import (
 )
 from oxinp._core.subclass import SUBCLASSES
 from oxinp._core.subclass import plain as without_class
+from oxinp._runtime.memory import Buffer
 
 _accesses, _followers = placement.accesses, placement.followers
 
@@ -406,9 +407,12 @@ def _single(value: Any, layout: Layout) -> Any:
 
 def _element(array: Handle, layout: Layout) -> Any:
     """Return one element as a scalar: a copy, made when it is read or when the array is about to change."""
-    value: Any = schedule.materialise(array._held or array._storage)
-    if value is None:  # another thread has brought it to the host meanwhile, and may hold it there
-        return fetch(view_at(array, layout))[()]
+    storage = array._held or array._storage
+    value: Any = storage.value
+    if value is None or value[0].nodes or type(value[1][0]) is not Buffer:
+        value = schedule.materialise(storage)
+        if value is None:  # another thread has brought it to the host meanwhile, and may hold it there
+            return fetch(view_at(array, layout))[()]
     element, leaves, mask = read(layout, value)
     known = element.programs  # `copying`, spelled out
     graph = None if known is None else known.get(("copy", layout.dtype))

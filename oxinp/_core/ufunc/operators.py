@@ -307,8 +307,13 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
     ufunc = row.numpy
 
     def general_in_place(a: Any, b: Any) -> Any:
-        if a._view is not None and (a._held or a._storage).host is None and is_writeable(a):
-            if type(b) is not types.ndarray:
+        view = a._view
+        if (
+            view is not None
+            and (a._held or a._storage).host is None
+            and (type(view) is not tuple or view[1])  # `is_writeable`, spelled out
+        ):
+            if type(b) in _OWN:
                 b = _met_number(a, b)
             if straight.update(operation, a, b):
                 return a

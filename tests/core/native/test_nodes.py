@@ -91,7 +91,7 @@ def test_layouts_are_read_by_the_graphs_that_python_makes(make):
     assert found is form.graph
     assert _attributes(found, "layout", "leaves") == _attributes(expected, "layout", "leaves")
     again = make_layout(form.dtype, form.shape, form.strides, form.offset)
-    kept = "_form", "read", "graph", "_dense", "_injective"
+    kept = "_form", "read", "graph", "parts", "met", "_dense", "_extent", "_injective"
     assert _attributes(form, *kept) == _attributes(again, *kept)
 
 
