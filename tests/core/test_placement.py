@@ -432,7 +432,7 @@ def test_small_pieces_that_are_on_the_device_are_joined_there(config, stats):
     ours, ones = np.asarray(theirs) + 0.0, numpy.ones((500, 1))
     np.evaluate(ours)
     column = np.asarray(ones)
-    np.evaluate(ours @ column)
+    np.evaluate(np.hstack([ours @ column, ours @ column]))  # numbers of columns are kept from then on
     before = stats()
     found = np.hstack([(ours @ column), (ours * 2.0) @ column])
     np.evaluate(found)
