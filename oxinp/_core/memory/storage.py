@@ -283,7 +283,11 @@ def drop_copy(storage: Storage) -> bool:
     host, value, stale = storage.host, storage.value, storage.stale
     if host is None or host.nbytes > WRITE_NBYTES or here.are_several:
         return False
-    if stale is not None and (stale.is_pin or stale.is_uploading):
+    if stale is not None and stale.is_pin:
+        with SIDES:
+            drop_pin(storage)
+        return storage.stale is not stale
+    if stale is not None and stale.is_uploading:
         return False
     storage.value = storage.stale = None  # nothing is called from the look at them on, see `SIDES`
     return value is not None or stale is not None

@@ -540,6 +540,22 @@ def test_a_copy_of_few_elements_goes_when_they_are_written_to():
         assert np.asarray(matrix @ a)[0] == float(a.sum())
 
 
+@needs_slots
+@pytest.mark.parametrize("slots", [True], indirect=True)
+@pytest.mark.usefixtures("slots")
+def test_who_held_an_array_once_makes_writes_to_it_no_slower():
+    a = oxinp.ones(1000)
+    held = np.asarray(a)
+    a[3] = 2.0
+    assert held[3] == 2.0
+    assert a._held.stale is not None
+    del held
+    gc.collect()
+    a[4] = 3.0
+    assert a._held.stale is None
+    assert a.sum() == 1003.0
+
+
 @pytest.mark.usefixtures("slots")
 def test_who_takes_hold_of_an_array_while_it_is_written_to():
     a, held = oxinp.full(1500, 1e308), []
