@@ -80,6 +80,9 @@ def forget_balance():
     if balance is not None:
         config = importlib.import_module("oxinp._config").config
         balance.balance.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
+    placement = sys.modules.get("oxinp._core.lazy.placement")
+    if placement is not None:
+        placement.alike.clear()
 
 
 def _devices():

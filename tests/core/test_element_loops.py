@@ -402,3 +402,34 @@ def test_few_elements_at_a_time_are_a_reason_to_fetch_an_array(width):
     for i in range(40):
         assert ours[i : i + width].shape == (width,)
     assert ours._storage.host is not None
+
+
+def test_a_function_that_is_called_again_has_its_arrays_fetched_sooner(stats):
+    """Where they are alike, and those of the last call are gone."""
+    rng = numpy.random.default_rng(5)
+    launches = []
+    with np.config.override(adaptive_placement=True):
+        for _ in range(4):
+            a = rng.random((SIZE, SIZE)) + SIZE * numpy.eye(SIZE)
+            ours = np.asarray(a) * 1.0
+            np.evaluate(ours)
+            before = stats()
+            found = substituted(np, ours)[0]
+            launches.append(stats().launches - before.launches)
+            assert stats().d2h_bytes - before.d2h_bytes <= a.nbytes + 2048
+            assert numpy.allclose(np.asnumpy(found), substituted(numpy, a)[0], rtol=1e-10)
+            del ours
+    assert launches[-1] < launches[0] / 2
+
+
+def test_an_array_that_is_written_to_on_the_device_is_fetched_again_no_sooner(stats):
+    made = []
+    with np.config.override(adaptive_placement=True):
+        for _ in range(3):
+            ours = np.ones((300, 300)) * 2.0
+            for i in range(30):
+                ours += 1.0
+                assert [ours[i, j].item() for j in range(6)] == [3.0 + i] * 6
+            made.append(stats().d2h_bytes)
+            assert ours._storage.host is None or made[0] == made[-1]
+    assert made[-1] - made[0] <= 2 * (90_000 * 8 + 200 * 8)

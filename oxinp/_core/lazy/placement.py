@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 # After this many accesses to single elements (or other views under 4 KB) of one storage it gets a mirror: the loop they
 # come from may go over a few storages in turn, but does nothing else to them.
 ACCESSES_BEFORE_MIRROR = 16
+ACCESSES_OF_ANOTHER = 4
+"""The same where another array of its shape and dtype has got a mirror: a function that is called again begins with new
+ones. Each gets its first one so, unless it is large: a mirror for each of few accesses would take longer than those."""
+MAX_HASTY_NBYTES = 32 << 20
 MIRRORED_NBYTES = int(2 * WAIT * COPY_RATE)
 """Of the mirror of a large array for each access before it: the larger it is, the more it takes."""
 MIN_WINDOWED_NBYTES = 1 << 20
@@ -55,6 +59,8 @@ A launch and an upload take as long as NumPy's addition of 300 KB, and what is d
 # Storage -> its accesses in a row, the mask of the value they were to (another one has been computed since if that
 # differs), the bytes of the smallest of them, and how many single elements had been used before, of any array.
 accesses: dict[ref[Storage], tuple[int, int, int, int]] = {}
+alike: dict[tuple[Any, ...], tuple[ref[Storage], ...]] = {}
+"""Shapes and dtypes of arrays that have got mirrors -> the last one and the one before."""
 _NO_ACCESS = 0, 0, 0, 0
 
 FOLLOWED_AFTER, MAX_PATIENCE = 2, 64
@@ -321,15 +327,42 @@ def wants_mirror(
         count, least = count + 1, min(least, nbytes)
     else:
         count, least, used = 1, nbytes, singles.num_used
-    if count > ACCESSES_BEFORE_MIRROR:
+    least_count = ACCESSES_BEFORE_MIRROR
+    if count > ACCESSES_OF_ANOTHER and _is_another(reference, value, is_read_by_elements):
+        least_count = ACCESSES_OF_ANOTHER
+    if count > least_count:
         is_element = is_read_by_elements or (is_given_result and nbytes <= MAX_ELEMENT_NBYTES)
         if is_element and not are_elements_used(value, count, used):
             count, used = 0, singles.num_used
         elif _is_worth_mirror(reference, value, count, is_read_by_elements):
             accesses.pop(reference, None)
+            _note_mirror(reference, value)
             return True
     accesses[reference] = count, mask, least, used
     return False
+
+
+def _note_mirror(reference: ref[Storage], value: Any) -> None:
+    """Note that an array gets a mirror."""
+    layout = value[0].layout
+    if len(alike) >= MAX_MIRRORED:
+        alike.clear()
+    key = layout.shape, layout.dtype
+    alike[key] = (reference, *alike.get(key, ())[:1])
+
+
+def _is_another(reference: ref[Storage], value: Any, is_read_by_elements: bool) -> bool:
+    """Whether an array that has got no mirror yet is like one that has, and that is gone: it takes its place.
+
+    A result may be kept until there is the next one. Not so of a large one whose parts large work is done with.
+    """
+    if value is None or not config.adaptive_placement:
+        return False
+    layout = value[0].layout
+    if layout.nbytes > (MAX_HASTY_NBYTES if is_read_by_elements else config.offload_threshold):
+        return False
+    known = alike.get((layout.shape, layout.dtype), ())
+    return reference not in known and any(other() is None for other in known)
 
 
 def are_elements_used(value: Any, count: int, used: int) -> bool:
