@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["empty", "trim"]
 
-MIN_NBYTES = 4 << 20
-"""Smaller arrays come from the host's heap, which keeps what is freed itself."""
+MIN_NBYTES = 2 << 20
+"""Smaller arrays come from the host's heap, which keeps what is freed itself: they take longer to look for than to copy."""
+_PAGE = 4096
 MAX_WASTE = 8
 """A block serves arrays that take all of it but such a part."""
 
@@ -44,7 +45,10 @@ class _Block:
     __slots__ = ("_user", "memory", "pin")
 
     def __init__(self, nbytes: int) -> None:
-        self.memory = np.empty(nbytes, np.uint8)
+        whole = -(-nbytes // _PAGE) * _PAGE
+        memory = np.empty(whole + _PAGE, np.uint8)
+        start = -memory.ctypes.data % _PAGE  # so that no page is pinned with something else in it
+        self.memory = memory[start : start + whole]
         self.pin: Any = None
         self._user: ref[Any] | None = None
 

@@ -169,3 +169,13 @@ kept.append(kept)
     environment = {**os.environ, "OXINP_BACKEND": "emulator"}
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True, env=environment)
     assert not done.stderr
+
+
+def test_a_block_has_its_pages_for_itself(bus):
+    """No other memory of the process is pinned with it."""
+    first = address_of(host_blocks.empty(3 * MIB - 5, bus))
+    block = host_blocks.empty(3 * MIB - 5, bus)
+    assert first == address_of(block)
+    assert not first % 4096
+    (pinned,) = host_blocks._lent
+    assert pinned.memory.nbytes == 3 * MIB
