@@ -320,7 +320,12 @@ def _reduce_problems() -> Iterator[tuple[Any, ...]]:
 
 def reduce_specs() -> list[RowsSpec | ColumnsSpec]:
     """Return the distinct Specs of the reduction families."""
-    passes = (each for problem in _reduce_problems() for each in reduce.choose(*problem))
+    passes = (
+        each
+        for problem in _reduce_problems()
+        for has_flags in (False, True)
+        for each in reduce.choose(*problem, has_flags=has_flags)
+    )
     return list(dict.fromkeys(each.spec for each in passes))
 
 

@@ -44,6 +44,22 @@ class Joined(NamedTuple):
     scratch_nbytes: int
 
 
+class Flagged(NamedTuple):
+    """A plan of one launch like one before, which uses the flags.
+
+    Attributes
+    ----------
+    again : Again
+        Its parameters are the output, the workspace, the flags, the inputs and constants.
+    scratch_nbytes : int
+    """
+
+    again: Again
+    scratch_nbytes: int
+
+
+flagged: Any = partial(tuple.__new__, Flagged)
+"""`Flagged` of its fields, likewise."""
 joined: Any = partial(tuple.__new__, Joined)
 """`Joined` of its fields, without a frame of Python's."""
 
@@ -352,6 +368,7 @@ __all__ = [
     "Beside",
     "Copy",
     "Fill",
+    "Flagged",
     "Grid",
     "Joined",
     "Launch",

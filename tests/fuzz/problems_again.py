@@ -9,7 +9,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.plan import Joined, Plan
+from oxinp._kernels.plan import Flagged, Joined, Plan
 from oxinp._kernels.problem import Instr, Operand, ReduceOp
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._kernels.reduce.operators import extremum_at
@@ -49,6 +49,7 @@ class _Chain(NamedTuple):
     instrs: list[Instr]
     op: ReduceOp
     result: Type
+    has_flags: bool
 
     @classmethod
     def drawn(cls, p: Problem) -> _Chain:
@@ -56,13 +57,15 @@ class _Chain(NamedTuple):
         op = operator_of(p, type_)
         if not type_.is_complex and p.chance(25):
             op = extremum_at(type_, 0, is_max=True)
-        return cls(type_, count, *chain_of(p, type_, count), op, i64 if op.wants_index else type_)
+        result = i64 if op.wants_index else type_
+        return cls(type_, count, *chain_of(p, type_, count), op, result, p.chance(50))
 
     def elementwise(self) -> elementwise.Elementwise:
         return elementwise.Elementwise([(self.type, True)] * self.count, self.instrs, [(self.total, self.type)])
 
     def reduction(self) -> reduce.Reduction:
-        return reduce.Reduction([(self.type, True)] * self.count, self.instrs, self.total, self.op, self.result)
+        given = [(self.type, True)] * self.count
+        return reduce.Reduction(given, self.instrs, self.total, self.op, self.result, has_flags=self.has_flags)
 
     def operands(self, steps: tuple[tuple[int, ...], ...], alignments: tuple[int, ...]) -> list[Operand]:
         return list(starmap(Operand, zip([self.type] * len(steps), steps, alignments, strict=True)))
@@ -83,7 +86,7 @@ def _hold(again: Any, wanted: Plan) -> None:
         assert again in (None, wanted), (again, wanted)
         return
     launches = [(step.kernel, step.grid, step.constants) for step in wanted.steps]
-    if isinstance(again, Joined):
+    if isinstance(again, Flagged | Joined):
         *made, scratch_nbytes = again
         assert scratch_nbytes == wanted.scratch_nbytes, (scratch_nbytes, wanted)
     else:

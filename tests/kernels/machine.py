@@ -164,10 +164,11 @@ class Session:
         plan = elementwise.plan(shape, operands, instrs, targets, self.device)
         return self.run(plan, [view for _, view in outputs], values)
 
-    def reduce(self, shape, axes, inputs, instrs, value, op, output):
+    def reduce(self, shape, axes, inputs, instrs, value, op, output, *, has_flags=False):
         """Run a reduction into `output`, a view over the kept dimensions."""
         operands, values = self.inputs(inputs)
-        plan = reduce.plan(shape, axes, operands, instrs, value, op, self.operand(output), self.device)
+        target = self.operand(output)
+        plan = reduce.plan(shape, axes, operands, instrs, value, op, target, self.device, has_flags=has_flags)
         return self.run(plan, [output], values)
 
     def scan(self, shape, axis, inputs, instrs, value, op, output):

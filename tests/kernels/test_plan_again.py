@@ -9,7 +9,7 @@ import pytest
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES
 from oxinp._kernels.elementwise import plan as elementwise
-from oxinp._kernels.plan import SCRATCH, Joined, inputs, outputs
+from oxinp._kernels.plan import FLAGS, SCRATCH, Flagged, Joined, inputs, outputs
 from oxinp._kernels.problem import Instr, Operand
 from oxinp._kernels.reduce import plan as reduce
 from oxinp._ptx.types import f32, f64
@@ -115,13 +115,14 @@ def test_sums_of_few_columns():
     assert num_known >= 10
 
 
+@pytest.mark.parametrize("has_flags", [False, True])
 @pytest.mark.parametrize("axis", SHAPES)
-def test_sums_along_an_axis(axis):
+def test_sums_along_an_axis(axis, has_flags):
     draw = random.Random(3)
     types = [f64, f32]
-    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64, has_flags=has_flags)
     find = known.rows_again if axis else known.columns_again
-    num_known = num_joined = 0
+    num_known = num_joined = num_flagged = 0
     for _ in range(NUM_PROBLEMS):
         num_rows, num_columns = shape = draw.choice(SHAPES[axis][0]), draw.choice(SHAPES[axis][1])
         pitch = draw.choice([*[300_000 if axis else 1200] * 6, 1201, num_columns, FAR // num_rows])
@@ -133,12 +134,16 @@ def test_sums_along_an_axis(axis):
         problem = shape, (axis,), arrays, Operand(f64, (written,)), H200
         again = find(shape, steps, alignments, written, H200)
         wanted = known.plan(*problem)
-        assert wanted == reduce.Reduction(INPUTS, ADD, 2, SUM, f64).plan(*problem)
+        assert wanted == reduce.Reduction(INPUTS, ADD, 2, SUM, f64, has_flags=has_flags).plan(*problem)
         if again is None:
             continue
         num_known += 1
         launches = [(step.kernel, step.grid, step.constants) for step in wanted.steps]
-        if isinstance(again, Joined):
+        if isinstance(again, Flagged):
+            num_flagged += 1
+            assert ([again.again], again.scratch_nbytes) == (launches, wanted.scratch_nbytes)
+            assert wanted.launch.arguments == (*outputs(1), SCRATCH, FLAGS, *inputs(2))
+        elif isinstance(again, Joined):
             num_joined += 1
             first, second, scratch_nbytes = again
             assert [first, second] == launches
@@ -150,7 +155,9 @@ def test_sums_along_an_axis(axis):
             assert [again] == launches
             assert wanted.launch.arguments == (*outputs(1), *inputs(2))
     assert num_known > NUM_PROBLEMS // 8
-    assert num_joined > NUM_PROBLEMS // 30
+    are_flagged = has_flags and not axis
+    assert (num_flagged if are_flagged else num_joined) > NUM_PROBLEMS // 30
+    assert not (num_joined if are_flagged else num_flagged)
 
 
 @pytest.mark.parametrize("axis", SHAPES)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.steps import Step, brief_launch, compiled, places_of, queued, run_steps
-from oxinp._kernels.plan import Fill, Launch, Plan, Read, inputs, outputs
+from oxinp._kernels.plan import Fill, Flagged, Joined, Launch, Plan, Read, inputs, outputs
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Again, Joined, Resized
+    from oxinp._kernels.plan import Again, Resized
     from oxinp._runtime.memory import Buffer
 
 _CLOCK = count(1)
@@ -307,6 +307,19 @@ def run_joined(joined: Joined, nbytes: int, leaves: tuple[Any, ...], ptr: int | 
     return buffer or True
 
 
+def run_flagged(flagged: Flagged, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None) -> Any:
+    """Run a launch like one before that uses the flags; parameters and what is returned are as of `run_again`."""
+    (kernel, grid, constants), scratch_nbytes = flagged
+    version, launch, backend = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
+    if launch is None or version != config.version:
+        return None
+    parameters = [getattr(entry, "ptr", entry) for entry in leaves]
+    scratch = backend.allocate(scratch_nbytes)  # held while the launch is queued
+    buffer = backend.allocate(nbytes) if ptr is None else None
+    launch(grid, ptr if buffer is None else buffer.ptr, scratch.ptr, backend.flags, *parameters, *constants)
+    return buffer or True
+
+
 def run_resized(resized: Resized, nbytes: int, leaves: tuple[Any, ...]) -> Buffer | None:
     """Run a product like one before; parameters and what is returned are as of `run_again`."""
     kernel, grid, constants, maps, has_addresses = resized
@@ -335,6 +348,8 @@ def run_again_into(again: Again, sizes: Sequence[int], leaves: tuple[Any, ...], 
 
 
 _NOWHERE: tuple[int, Any, Any] = (-1, None, None)
+RUNS: dict[type, Callable[..., Any]] = {tuple: run_again, Flagged: run_flagged, Joined: run_joined}
+"""What runs a plan like one before, by what tells of it."""
 
 
 def run_once(plan: Plan, sizes: Sequence[int], leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:

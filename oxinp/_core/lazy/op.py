@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._config import config
 from oxinp._core.lazy.balance import AGAIN, FIRST, HEAVY, LAUNCH, SAMPLED, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.executor import Executable, load, run_again, run_joined, run_once
+from oxinp._core.lazy.executor import RUNS, Executable, load, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
 from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.sized import run_sized_once
@@ -21,7 +21,7 @@ from oxinp._ptx.frozen import Frozen
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._kernels.plan import Again, Joined, Plan
+    from oxinp._kernels.plan import Again, Flagged, Joined, Plan
     from oxinp._kernels.problem import ReduceOp
     from oxinp._runtime.memory import Buffer
 
@@ -86,8 +86,8 @@ class Op(Frozen, eq=False):
     weighs_chains : bool
         Whether NumPy takes longer for the chains that it is applied to.
     plan_again : callable or None
-        ``plan_again(bound, variant)`` -> the same Plan, or what an `Again` or a `Joined` says of it, if that takes
-        arithmetic alone because an operation of this kind has been planned for other sizes; else None.
+        ``plan_again(bound, variant)`` -> the same Plan, or what an `Again`, a `Flagged` or a `Joined` says of it, if
+        that takes arithmetic alone because an operation of this kind has been planned for other sizes; else None.
     takes_chains : bool or tuple of int
         Operands, or those of these numbers, may be chains of elementwise operations, which run in the operation's own
         kernel; else they are computed before.
@@ -132,7 +132,7 @@ class Op(Frozen, eq=False):
     host_weight: float = 1.0
     price: float = LAUNCH
     weighs_chains: bool = True
-    plan_again: Callable[[BoundOp, Any], Plan | Again | Joined | None] | None = None
+    plan_again: Callable[[BoundOp, Any], Plan | Again | Flagged | Joined | None] | None = None
     takes_chains: bool | tuple[int, ...] = False
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None
@@ -289,8 +289,7 @@ class BoundOp:
             return None
         made: list[Buffer] | None
         if isinstance(plan, tuple):
-            run: Any = run_again if type(plan) is tuple else run_joined
-            buffer = run(plan, layouts[0].nbytes, leaves, ptr)
+            buffer = RUNS[type(plan)](plan, layouts[0].nbytes, leaves, ptr)
             made = None if buffer is None else [buffer] if ptr is None else []
             self.extra = AGAIN
             self.rented -= 1
@@ -306,7 +305,7 @@ class BoundOp:
             self.has_run = True
         return made
 
-    def plan_again(self, variant: Hashable) -> Plan | Again | Joined | None:
+    def plan_again(self, variant: Hashable) -> Plan | Again | Flagged | Joined | None:
         """Return what `Op.plan_again` does."""
         again = self.op.plan_again
         return None if again is None else again(self, variant)

@@ -13,7 +13,7 @@ from oxinp._core.lazy.balance import AGAIN, FIRST, balance
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import entry_at
 from oxinp._core.lazy.combining import combine
-from oxinp._core.lazy.executor import run_again, run_joined
+from oxinp._core.lazy.executor import RUNS
 from oxinp._core.lazy.expr import leaf, new_table, remember
 from oxinp._core.lazy.handle import device_value
 from oxinp._core.lazy.op import RENTED, BoundOp
@@ -27,14 +27,13 @@ from oxinp._core.reduction import planning
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
 from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
-from oxinp._kernels.plan import Joined
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.handle import Handle
-    from oxinp._kernels.plan import Again
+    from oxinp._kernels.plan import Again, Flagged, Joined
     from oxinp._runtime.memory import Buffer
 
 _SUM = operation(SUM)
@@ -133,11 +132,8 @@ class _Summed(BoundOp):
         """See `BoundOp.run`."""
         if self.rented and self.executables is None:
             again: Any = self.plan_again(None)
-            buffer = None
-            if type(again) is tuple:
-                buffer = run_again(again, self.layouts[0].nbytes, leaves)
-            elif type(again) is Joined:
-                buffer = run_joined(again, self.layouts[0].nbytes, leaves)
+            run = RUNS.get(type(again))
+            buffer = None if run is None else run(again, self.layouts[0].nbytes, leaves)
             if buffer is not None:
                 self.has_run, self.extra = True, AGAIN
                 self.rented -= 1
@@ -170,7 +166,7 @@ class VectorProduct(_Summed):
         steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
         alignments = left.alignment, right.alignment
         written = target.strides[0] // itemsize
-        again: Again | Joined | None = planner.columns_again(
+        again: Again | Flagged | Joined | None = planner.columns_again(
             right.shape, steps, alignments, written, device().capability
         )
         return again or self._planned_otherwise(_PLANNERS, variant)
@@ -203,7 +199,9 @@ class MatrixProduct(_Summed):
         steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
         alignments = left.alignment, right.alignment
         written = target.strides[0] // itemsize
-        again: Again | Joined | None = planner.rows_again(left.shape, steps, alignments, written, device().capability)
+        again: Again | Flagged | Joined | None = planner.rows_again(
+            left.shape, steps, alignments, written, device().capability
+        )
         return again or self._planned_otherwise(_PLANNERS, variant)
 
 

@@ -10,7 +10,7 @@ from oxinp._core.lazy.expr import Graph
 from oxinp._core.lazy.op import BoundOp, RowWalk
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import Layout
-from oxinp._kernels.plan import Again, Joined, Plan
+from oxinp._kernels.plan import Again, Flagged, Joined, Plan
 from oxinp._kernels.problem import ReduceOp
 
 
@@ -29,7 +29,7 @@ def plan(bound: BoundOp, target: Layout | None = None) -> Plan:
     return made
 
 
-def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Joined | None:
+def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Flagged | Joined | None:
     """Return the same, if other sizes have been planned."""
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
@@ -51,7 +51,7 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Joined |
     return made
 
 
-def _matrix_of(planner: Any, graph: Graph, axis: int, target: Layout) -> Again | Joined | None:
+def _matrix_of(planner: Any, graph: Graph, axis: int, target: Layout) -> Again | Flagged | Joined | None:
     """Return how a matrix is reduced along an axis into a vector, if others have been."""
     steps: tuple[tuple[int, int], ...] = ()
     alignments: tuple[int, ...] = ()
@@ -73,7 +73,7 @@ def matrix_again(
     steps: tuple[tuple[int, int], ...],
     alignments: tuple[int, ...],
     target: Layout,
-) -> Again | Joined | None:
+) -> Again | Flagged | Joined | None:
     """Return how matrices of a shape are reduced along an axis into a vector, if others have been.
 
     Parameters are those of `Reduction.columns_again`, but for the axis and the layout of the vector.
@@ -82,7 +82,7 @@ def matrix_again(
         return None
     written = target.strides[0] // target.dtype.itemsize
     find = planner.rows_again if axis else planner.columns_again
-    again: Again | Joined | None = find(shape, steps, alignments, written, device().capability)
+    again: Again | Flagged | Joined | None = find(shape, steps, alignments, written, device().capability)
     return again
 
 
@@ -106,7 +106,7 @@ def _planner(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...
         structure = graph.structure
         module = importlib.import_module("oxinp._kernels.reduce.plan")  # which only who reduces pays for
         own = instructions(structure), structure.result, wanted.op, problem[-1].type, wanted.mask
-        planner = module.Reduction(input_types(structure), *own)
+        planner = module.Reduction(input_types(structure), *own, has_flags=True)
         structure.plans[key_of(wanted, bound.layouts[0] if target is None else target)] = planner
     return planner, problem
 

@@ -4,13 +4,14 @@ Data layout: the innermost loop is a kept one, divided into tiles of ``32 * vect
 reduced loops are numbered as rows. Who owns what: a block reduces one tile (`down` 8: a warp every eighth row) or eight
 tiles side by side (`down` 1), and all rows or, if the reduction is split, a chunk of them. Algorithm: threads go down
 their columns, `unroll` loads ahead; the accumulators of the warps are combined in shared memory, in a tree. Chunks
-leave partial results, which a second reduction combines. Bytes per element: those of the inputs, once.
+leave partial results, which a second reduction combines, or the block of a tile that ends last: a flag per tile counts
+those that have ended, and is zero before and after. Bytes per element: those of the inputs, once.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oxinp._kernels.elementwise.chain import Divisor, Position, Splitter, locate
 from oxinp._kernels.problem import MAX_KERNELS
@@ -18,13 +19,17 @@ from oxinp._kernels.reduce.accumulate import Running, tree
 from oxinp._kernels.reduce.kernel import ReductionKernel, ReductionSpec
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
+from oxinp._ptx.types import i64, pred, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._ptx.value import Value
 
 WARP = 32
 NUM_WARPS = 8
 BLOCK = WARP * NUM_WARPS
+MAX_AT_ONCE, MAX_WORDS = 4, 16  # partial results that a thread loads before it uses the first, and their registers
 
 
 class ColumnsSpec(ReductionSpec):
@@ -35,11 +40,14 @@ class ColumnsSpec(ReductionSpec):
     down : int
         Warps that share a column, 8 or 1.
     vector, unroll : int
+    joins : bool
+        The last block of each tile combines the partial results of its chunks; of one kept loop.
     """
 
     down: int
     vector: int
     unroll: int
+    joins: bool = False
 
     @property
     def width(self) -> int:
@@ -67,8 +75,14 @@ class _Columns(ReductionKernel):
         if spec.is_split:
             self.chunk, self.chunk_stride = (k.scalar(name, self.type) for name in ("chunk", "chunk_stride"))
             self.num_chunks = Divisor(k, "num_chunks", self.type)
+        self.totals: Any = None  # of warps, in shared memory
         self.kept = Splitter(k, "kept", max(spec.num_kept - 1, 1), self.type)
         self.reduced = Splitter(k, "rows", spec.chain.ndim - spec.num_kept, self.type)
+
+    def declare_partials(self, k: Builder) -> None:
+        """See `ReductionKernel`."""
+        if self.spec.joins:
+            self.partials, self.flags = k.pointer("partials", self.spec.op.acc), k.pointer("flags", u32)
 
     def build(self) -> Kernel:
         k, spec = self.k, self.spec
@@ -94,8 +108,12 @@ class _Columns(ReductionKernel):
             if spec.down == 1:
                 for i, running in enumerate(runnings):
                     self.store([*outer, column + i if i else column], running.total(), shift)
-        if spec.down > 1:
-            self.join(tile, outer, shift, [running.total() for running in runnings])
+        totals = [running.total() for running in runnings]
+        if spec.joins:
+            assert shift is not None
+            self.join_chunks(tile, shift, totals)
+        elif spec.down > 1:
+            self.join(totals, tile, lambda column, total: self.store([*outer, column], total, shift))
         return k.build()
 
     def run(self, origin: Position, begin: Value, end: Value, runnings: list[Running]) -> None:
@@ -124,14 +142,64 @@ class _Columns(ReductionKernel):
         """Position of a row."""
         return locate(origin, range(self.spec.num_kept - 1, self.innermost), self.reduced.split(row))
 
-    def join(self, tile: Value, outer: list[Value], shift: Value | None, totals: list[Value]) -> None:
+    def join(self, totals: list[Value], tile: Value, store: Callable[[Value, Value], None]) -> None:
         """Combine the accumulators of the warps, which lie in shared memory by warp and column: a thread per column."""
         k, spec = self.k, self.spec
-        partial = k.shared(spec.op.acc, (NUM_WARPS, spec.width))
-        partial.store((k.warp, k.lane * spec.vector), totals)
+        if self.totals is None:
+            self.totals = k.shared(spec.op.acc, (NUM_WARPS, spec.width))
+        self.totals.store((k.warp, k.lane * spec.vector), totals)
         k.barrier()
         own = k.tid + 0
         column = tile * spec.width + k.cast(own, self.type)
         with k.when((own < spec.width) & (column < self.num_columns)):
-            total = tree(k, spec.op.combine, [partial[i * spec.width + own] for i in range(NUM_WARPS)])
-            self.store([*outer, column], total, shift)
+            total = tree(k, spec.op.combine, [self.totals[i * spec.width + own] for i in range(NUM_WARPS)])
+            store(column, total)
+
+    def join_chunks(self, tile: Value, shift: Value, totals: list[Value]) -> None:
+        """Leave partial results, and combine those of all chunks if this block is the last of its tile."""
+        k, spec = self.k, self.spec
+
+        def leave(column: Value, total: Value) -> None:
+            self.partials[shift + column] = total
+
+        self.join(totals, tile, leave)
+        k.fence("gpu")
+        k.barrier()
+        is_last = k.shared(pred, 1)
+        flag = self.flags.at(k.cast(tile, i64))
+        with k.when(k.tid == 0):
+            ended = flag.atomic("add", 0, k.const(1, u32), order="acq_rel.gpu")
+            is_last[0] = k.cast(ended + 1, self.type) == self.num_chunks.value
+        k.barrier()
+        with k.when(is_last[0]):
+            k.fence("gpu")
+            column = tile * spec.width + k.cast(k.lane, self.type) * spec.vector
+            runnings = [Running(k, spec.op) for _ in range(spec.vector)]
+            with k.when(column < self.num_columns):
+                self.take_partials(column, runnings)
+            self.join([running.total() for running in runnings], tile, lambda own, total: self.store([own], total))
+            with k.when(k.tid == 0):
+                flag[0] = k.const(0, u32)
+
+    def take_partials(self, column: Value, runnings: list[Running]) -> None:
+        """Combine the partial results of some columns, of which a warp has every eighth chunk's."""
+        k = self.k
+        begin, end = k.cast(k.warp, self.type), self.num_chunks.value
+
+        def take(chunks: list[Value]) -> None:
+            loaded = [self.partials.load(chunk * self.chunk_stride + column, len(runnings)) for chunk in chunks]
+            for values in loaded:
+                for running, value in zip(runnings, values, strict=True):
+                    running.join(value)
+
+        words = len(runnings) * self.spec.op.acc.nbytes // 4
+        at_once = min(MAX_AT_ONCE, max(1, MAX_WORDS // max(1, words)))
+        step = NUM_WARPS * at_once
+        chunk = k.var(begin)
+        with k.loop():
+            k.break_if(chunk + (step - NUM_WARPS) >= end)
+            first = chunk.get()
+            take([first + NUM_WARPS * i if i else first for i in range(at_once)])
+            chunk.set(first + step)
+        with k.range(chunk.get(), end, NUM_WARPS) as last:
+            take([last])

@@ -45,6 +45,8 @@ class ReductionSpec(Frozen):
     type: Type
     is_split: bool
 
+    joins = False  # whether the kernel combines the partial results itself
+
 
 class ReductionKernel:
     """A kernel's elements and results while it is built."""
@@ -53,11 +55,15 @@ class ReductionKernel:
         self._k = k
         self._spec = spec
         self.type = spec.chain.index_type
-        if spec.is_split:
+        if spec.is_split and not spec.joins:
             k.pointer("result", spec.type, "r")  # the second reduction's, which this one leaves alone
         self._target = BoundOperand(k, "out", OperandSpec(spec.type, STRIDED, is_shifted=True), "w")
+        self.declare_partials(k)
         self.bound = BoundChain(k, spec.chain)
         self._target.declare_strides(spec.num_kept, self.type)
+
+    def declare_partials(self, k: Builder) -> None:
+        """Declare what partial results are left in, where the same kernel combines them."""
 
     def elements(
         self, place: Position, loaded: list[Sequence[Value]], width: int, valid: Value | None = None
@@ -83,7 +89,7 @@ class ReductionKernel:
             spot = spot.moved(loop, index)
         if shift is not None:
             spot = spot.shifted(shift)
-        if spec.op.finish is not None and not spec.is_split:
+        if spec.op.finish is not None and (spec.joins or not spec.is_split):
             inputs = [operand for operand in self.bound.inputs if operand.spec.kind != INDEX]
             first = len(inputs) - spec.op.num_parameters
             total = spec.op.finish(k, total, *[operand.origin for operand in inputs[first:]])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled, unrolling
 from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.nest import magic
-from oxinp._kernels.plan import ALIGNMENT, joined
+from oxinp._kernels.plan import ALIGNMENT, NUM_FLAGS, flagged, joined
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Choice, Device
-    from oxinp._kernels.plan import Again, Joined
+    from oxinp._kernels.plan import Again, Flagged, Joined
     from oxinp._ptx import Kernel
 
 MAX_ALIGNMENT = 255  # bytes up to which what an address is a multiple of makes a difference, of which none is larger
@@ -192,7 +192,7 @@ class KnownPasses(Passes):
         alignments: tuple[int, ...],
         written: int,
         device: Device,
-    ) -> Again | Joined | None:
+    ) -> Again | Flagged | Joined | None:
         """Return the launches of the plan for matrices of a shape, reduced along the first axis into a vector.
 
         It is what `pair` and `_columns` come to, as far as kernels have been made.
@@ -228,11 +228,15 @@ class KnownPasses(Passes):
         elements, rows, columns, others = alike.nbytes
         is_measured = length * (elements * width + rows) + columns * width + others >= MIN_TUNED_NBYTES
         first = self._columns_launch(alike.walk, shape, alike.values, written, device, is_measured=is_measured)
-        return first and (first[0] if first[1] == 1 else self._joined(first, width, written, device))
+        if first is None or first[1] == 1:
+            return first and first[0]
+        if self.has_flags:
+            return flagged((first[0], first[1] * width * self.op.acc.nbytes))  # type: ignore[no-any-return]
+        return self._joined(first, width, written, device)
 
     def _dense_again(
         self, num_kept: int, length: int, alignments: tuple[int, ...], device: Device, *, is_first: bool
-    ) -> Again | Joined | None:
+    ) -> Again | Flagged | Joined | None:
         """Return the launches of the plan for matrices that lie without gaps, reduced into a vector that does.
 
         It is what `_contiguous` comes to, whose parameters these are.
@@ -250,7 +254,11 @@ class KnownPasses(Passes):
         shape = (length, num_kept) if is_first else (num_kept, length)
         launch = self._columns_launch if is_first else self._rows_launch
         first = launch(walk, shape, moves, 1, device, is_measured=is_measured)
-        return first and (first[0] if first[1] == 1 else self._joined(first, num_kept, 1, device))
+        if first is None or first[1] == 1:
+            return first and first[0]
+        if is_first and self.has_flags:
+            return flagged((first[0], first[1] * num_kept * self.op.acc.nbytes))  # type: ignore[no-any-return]
+        return self._joined(first, num_kept, 1, device)
 
     def _joined(self, first: tuple[Again, int], width: int, written: int, device: Device) -> Joined | None:
         """Return the launches of a reduction to a vector, of which the first leaves several results for each.
@@ -285,7 +293,7 @@ class KnownPasses(Passes):
         alignments: tuple[int, ...],
         written: int,
         device: Device,
-    ) -> Again | Joined | None:
+    ) -> Again | Flagged | Joined | None:
         """Return the launches of the plan for matrices of a shape, reduced along the last axis into a vector.
 
         It is what `pair` and `_rows` come to, as far as kernels have been made; parameters are those of
@@ -400,7 +408,8 @@ class KnownPasses(Passes):
         chain, vector, count, kernels = walk
         spec, kernel, choice = kernels.get((down, is_split), _NO_KERNEL)
         if kernel is None:
-            spec = self._spec(ColumnsSpec, chain, 1, num_chunks, down, vector, count)
+            joins = self.has_flags and is_split
+            spec = self._spec(ColumnsSpec, chain, 1, num_chunks, down, vector, count, joins=joins)
             kernel = self._kernels.get(spec)
             if kernel is not None:
                 choice = _asked(spec)
@@ -411,7 +420,12 @@ class KnownPasses(Passes):
                 kernel = self._kernels.get(known)
         if kernel is None:
             return None
-        values = *moves, 1 if is_split else written, 0, width, length, num_tiles, *magic(num_tiles)
+        if is_split and self.has_flags:
+            if num_tiles > NUM_FLAGS:
+                return None
+        elif is_split:
+            written = 1
+        values = *moves, written, 0, width, length, num_tiles, *magic(num_tiles)
         if is_split:
             values += (chunk, width, num_chunks, *magic(num_chunks))
         return (kernel, (num_tiles * num_chunks, 1, 1), values), num_chunks

@@ -16,6 +16,7 @@ from oxinp._kernels.elementwise.access import (
 from oxinp._kernels.elementwise.chain import INDEX, Chain, Divisor, Splitter
 from oxinp._kernels.elementwise.planner import Planner, operand_spec
 from oxinp._kernels.nest import Nest, collapse, shifted_alignment
+from oxinp._kernels.plan import NUM_FLAGS
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand
 from oxinp._kernels.reduce import columns, rows
@@ -104,9 +105,11 @@ class Passes(Planner):
         Number of the value, a `pred`, that says which elements count.
     is_joining : bool
         The inputs are the partial results of another reduction, which are few.
+    has_flags : bool
+        Kernels may use the flags, so that one launch does what would take two: what runs beside it uses none.
     """
 
-    __slots__ = ("_joining", "_nbytes", "_walks", "is_joining", "mask", "op", "taken", "type", "value")
+    __slots__ = ("_joining", "_nbytes", "_walks", "has_flags", "is_joining", "mask", "op", "taken", "type", "value")
 
     def __init__(
         self,
@@ -118,8 +121,10 @@ class Passes(Planner):
         mask: int | None = None,
         *,
         is_joining: bool = False,
+        has_flags: bool = False,
     ) -> None:
         super().__init__(inputs, instrs)
+        self.has_flags = has_flags
         self.value, self.op, self.type, self.mask, self.is_joining = value, op, type, mask, is_joining
         self.taken = inputs_of(len(self.inputs))
         self._nbytes = sum([type_.nbytes for type_ in self.types])
@@ -151,11 +156,11 @@ class Passes(Planner):
             moved = (num_folded * width, width, 1)
             folded = [x.replace(strides=moved if any(x.strides) else (0, 0, 0)) for x in arrays]
             target = output.replace(strides=(width, 1))
-            first = self._pass((length // num_folded, num_folded, width), (0,), folded, target, num_sms)
+            first = self._pass((length // num_folded, num_folded, width), (0,), folded, target, num_sms, may_join=False)
         if first is None or first.num_chunks == 1:
             partial_shape, partial_axes = kept_shape, (0,)
             first = self._pass(shape, axes, arrays, output, num_sms)
-        if first.num_chunks == 1:
+        if first.num_chunks == 1 or first.spec.joins:
             return [first]
         # Partial results lie by chunk, then in C order of the kept dimensions.
         shape = (first.num_chunks, *partial_shape)
@@ -163,8 +168,16 @@ class Passes(Planner):
         return [first, self.joining._pass(shape, partial_axes, (partial,), output, num_sms)]
 
     def _pass(
-        self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
+        self,
+        shape: tuple[int, ...],
+        axes: tuple[int, ...],
+        arrays: Sequence[Operand],
+        output: Operand,
+        num_sms: int,
+        *,
+        may_join: bool = True,
     ) -> ReducePass:
+        """Return the first pass; its results are not those of the reduction unless it may join chunks itself."""
         has_line = arrays and not (self.wants_index or self.op.wants_index)
         if has_line and axes == (0,) and len(shape) == 1 < shape[0]:
             return self._rows(*self._line(shape[0], tuple([x.strides[0] for x in arrays]), arrays), num_sms)
@@ -181,7 +194,7 @@ class Passes(Planner):
             if parts is not None and output.strides == ((1,) if is_vector else contiguous_strides(kept_shape)):
                 found = self._contiguous(*parts, arrays)
                 if found is not None:
-                    return self._columns(*found, num_sms) if parts[2] else self._rows(*found, num_sms)
+                    return self._columns(*found, num_sms, may_join) if parts[2] else self._rows(*found, num_sms)
         is_pair = has_line and len(axes) == 1 and len(shape) == 2
         two = pair((shape[0], shape[1]), axes[0], arrays, output) if is_pair else None
         if two is not None:
@@ -189,14 +202,16 @@ class Passes(Planner):
             walk = self._walks.get(key)
             if walk is None:
                 walk = self._keep_walk(key, self._walk(loops, arrays, kept_innermost=is_kept_innermost))
-            return (self._columns if is_kept_innermost else self._rows)(loops, walk, num_sms)
+            return (
+                self._columns(loops, walk, num_sms, may_join) if is_kept_innermost else self._rows(loops, walk, num_sms)
+            )
         loops = self._collapse(shape, axes, arrays, output)
         loop = column_loop(loops, arrays)
         if loop is None:
             return self._rows(loops, self._walk(loops, arrays, kept_innermost=False), num_sms)
         kept = loops.kept
         loops = ReduceLoops(kept.reordered([*(d for d in range(len(kept.shape)) if d != loop), loop]), loops.reduced)
-        return self._columns(loops, self._walk(loops, arrays, kept_innermost=True), num_sms)
+        return self._columns(loops, self._walk(loops, arrays, kept_innermost=True), num_sms, may_join)
 
     def _line(self, size: int, steps: tuple[int, ...], arrays: Sequence[Operand]) -> tuple[ReduceLoops, Walk]:
         """The loops of arrays of one dimension that are reduced to one element, and how threads go through them."""
@@ -321,17 +336,18 @@ class Passes(Planner):
         share = max(1, chunk // group)
         return group, min(count, 1 << (share.bit_length() - 1)), 0, chunk
 
-    def _columns(self, loops: ReduceLoops, walk: Walk, num_sms: int) -> ReducePass:
+    def _columns(self, loops: ReduceLoops, walk: Walk, num_sms: int, may_join: bool) -> ReducePass:
         """The pass whose lanes go along the last kept loop."""
         (kept, reduced), (chain, vector, count, _) = loops, walk
         num_rows, num_kept = math.prod(reduced.shape), math.prod(kept.shape)
         *outer, num_columns = kept.shape
         down, num_tiles, num_blocks, chunk = self._tiles(num_rows, num_columns, num_kept // num_columns, walk, num_sms)
         num_chunks = -(-num_rows // chunk)
-        spec = self._spec(ColumnsSpec, chain, len(kept.shape), num_chunks, down, vector, count)
+        joins = may_join and self._joins(num_chunks, num_tiles) and not outer
+        spec = self._spec(ColumnsSpec, chain, len(kept.shape), num_chunks, down, vector, count, joins=joins)
         bits = chain.index_bits
         constants = (
-            *self._places(chain, loops.nest(kept_innermost=True), kept, num_chunks),
+            *self._places(chain, loops.nest(kept_innermost=True), kept, 1 if joins else num_chunks),
             num_columns,
             num_rows,
             *Divisor.constants(num_tiles, bits),
@@ -361,11 +377,18 @@ class Passes(Planner):
         rounds = max(2, -(-length // (wanted * unroll_k)))
         return min(length, rounds * unroll_k)
 
-    def _spec(self, kind: Any, chain: Chain, num_kept: int, num_chunks: int, *fields: int) -> Any:
+    def _joins(self, num_chunks: int, num_tiles: int) -> bool:
+        """Whether the blocks of each tile of columns combine its chunks, which takes a flag for each."""
+        return self.has_flags and num_chunks > 1 and num_tiles <= NUM_FLAGS
+
+    def _spec(
+        self, kind: Any, chain: Chain, num_kept: int, num_chunks: int, *fields: int, joins: bool | None = None
+    ) -> Any:
         """The Spec of a family; partial results are accumulators."""
         is_split = num_chunks > 1
-        type_ = self.op.acc if is_split else self.type
-        return self.spec(kind, chain, self.value, self.mask, self.op, num_kept, type_, is_split, *fields)
+        type_ = self.op.acc if is_split and not joins else self.type
+        own = fields if joins is None else (*fields, joins)
+        return self.spec(kind, chain, self.value, self.mask, self.op, num_kept, type_, is_split, *own)
 
     @staticmethod
     def _places(chain: Chain, nest: Nest, kept: Nest, num_chunks: int) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._kernels.choice import MIN_TUNED_NBYTES
 from oxinp._kernels.elementwise.plan import Elementwise
 from oxinp._kernels.elementwise.planner import Planner
-from oxinp._kernels.plan import SCRATCH, Argument, Launch, Plan, Work
+from oxinp._kernels.plan import FLAGS, SCRATCH, Argument, Launch, Plan, Work
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand, touched_nbytes
 from oxinp._kernels.reduce.known import KnownPasses, measured
 from oxinp._kernels.reduce.loops import without
@@ -69,9 +69,12 @@ class Reduction(KnownPasses):
         written = touched_nbytes(kept_shape, (output,))
         if len(passes) == 1:
             work = Work(0, nbytes + written)
-            return Plan((Launch(kernel, first.grid, (OUT, *self.taken), first.constants, work),), 0)
+            if not first.spec.joins:
+                return Plan((Launch(kernel, first.grid, (OUT, *self.taken), first.constants, work),), 0)
+            arguments = (OUT, SCRATCH, FLAGS, *self.taken)
+            return Plan((Launch(kernel, first.grid, arguments, first.constants, work),), self._scratch_nbytes(first))
         joining, second = self.joining, passes[1]
-        scratch_nbytes = first.num_chunks * first.chunk_length * self.op.acc.nbytes
+        scratch_nbytes = self._scratch_nbytes(first)
         works = Work(0, nbytes + scratch_nbytes), Work(0, scratch_nbytes + written)
         joined = kernel_of(joining, second.family, second.spec)
         if joined is None:
@@ -83,6 +86,10 @@ class Reduction(KnownPasses):
             ),
             scratch_nbytes,
         )
+
+    def _scratch_nbytes(self, first: ReducePass) -> int:
+        """Return the bytes of the partial results of a first pass."""
+        return first.num_chunks * first.chunk_length * self.op.acc.nbytes
 
     def passes(
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, device: Device
@@ -120,6 +127,7 @@ def plan(
     device: Device,
     *,
     mask: int | None = None,
+    has_flags: bool = False,
 ) -> Plan:
     """Return the plan that reduces one value of a chain over some axes.
 
@@ -139,6 +147,8 @@ def plan(
     device : Device
     mask : int or None
         Number of the value, a `pred`, that says which elements count.
+    has_flags : bool
+        See `Passes`.
 
     Returns
     -------
@@ -151,7 +161,8 @@ def plan(
     compensated operators do not round, so the error is that of the trees within threads: about 20 roundings, whatever
     the size.
     """
-    reduction = Reduction([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op, output.type, mask)
+    given = [(x.type, isinstance(x, Operand)) for x in inputs]
+    reduction = Reduction(given, instrs, value, op, output.type, mask, has_flags=has_flags)
     return reduction.plan(shape, axes, [x for x in inputs if isinstance(x, Operand)], output, device)
 
 
@@ -164,7 +175,10 @@ def choose(
     op: ReduceOp,
     output: Operand,
     device: Device,
+    *,
+    has_flags: bool = False,
 ) -> list[ReducePass]:
     """Return the one or two passes of a reduction of at least one element to at least one result."""
-    reduction = Reduction([(x.type, isinstance(x, Operand)) for x in inputs], instrs, value, op, output.type)
+    given = [(x.type, isinstance(x, Operand)) for x in inputs]
+    reduction = Reduction(given, instrs, value, op, output.type, has_flags=has_flags)
     return reduction.choose(shape, axes, [x for x in inputs if isinstance(x, Operand)], output, device.num_sms)

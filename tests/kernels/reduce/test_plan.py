@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.elementwise import access
+from oxinp._kernels.plan import FLAGS, SCRATCH, outputs
 from oxinp._kernels.problem import Instr, Operand
 from oxinp._kernels.reduce import columns, passes, rows
 from oxinp._kernels.reduce.operators import extremum_of_bytes
@@ -13,7 +14,7 @@ from oxinp._kernels.reduce.plan import Reduction
 from oxinp._ptx.types import f64, from_dtype, i64
 from tests.comparator import assert_same, assert_within
 from tests.kernels.layouts import DTYPES, random_shape, random_values, random_view
-from tests.kernels.machine import Session, machine
+from tests.kernels.machine import Session, machine, new_flags
 from tests.kernels.operations import add, max_op, sum_op
 from tests.tolerances import REDUCTIONS
 
@@ -103,6 +104,43 @@ def test_a_second_pass_is_the_last(session):
     x = random_values(np.random.default_rng(0), (60_000, 32), np.dtype("i4"))
     plan = check_sum(session, x, (0,))
     assert plan.scratch_nbytes > 400 * 32 * 8
+
+
+DEVICE = SimpleNamespace(num_sms=64, cc=(9, 0), max_shared_nbytes=48 * 1024, tuned=lambda _: None)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(2500, 48), (3001, 70), (2999, 130), (1500, 1003)])
+def test_the_last_block_of_a_tile_joins_chunks(session, dtype, shape):
+    session.device, session.flags = DEVICE, new_flags(session.machine)
+    x = random_values(np.random.default_rng(2), shape, dtype)
+    x = x / np.float16(64) if dtype == np.float16 else x  # whose sums are finite
+    for given, is_strided in ((x, False), (x[:, :-1], False), (x, True)):
+        expected = np.asarray(np.sum(given, axis=0))
+        target = np.empty((len(expected), 3), expected.dtype)[:, 1] if is_strided else np.empty_like(expected)
+        operation = sum_op(given.dtype)
+        plan = session.reduce(given.shape, (0,), [given], (), 0, operation, target, has_flags=True)
+        (launch,) = plan.steps
+        assert launch.arguments[:3] == (*outputs(1), SCRATCH, FLAGS)
+        assert plan.scratch_nbytes > 0
+        if expected.dtype.kind in "fc":
+            assert_within(target, expected, REDUCTIONS["sum"].bound(given, (0,), keepdims=False))
+        else:
+            assert_same(target, expected)
+        first = target.copy()
+        session.reduce(given.shape, (0,), [given], (), 0, operation, target, has_flags=True)
+        assert_same(target, first)
+
+
+def test_chunks_of_several_kept_loops_and_of_folded_rows_are_joined_by_a_second_launch(session):
+    session.device = DEVICE
+    for shape, axes in (((5, 4000, 6, 64), (1, 2)), ((90_000, 3), (0,)), ((20, 1 << 17), (1,))):
+        x = random_values(np.random.default_rng(3), shape, np.dtype("i4"))
+        expected = x.sum(axis=axes, dtype=np.int64)
+        target = np.empty(expected.shape, expected.dtype)
+        plan = session.reduce(x.shape, axes, [x], (), 0, sum_op(x.dtype), target, has_flags=True)
+        assert_same(target, expected)
+        assert not any(FLAGS in step.arguments for step in plan.steps)
 
 
 @pytest.mark.parametrize("shape", [(70_001,), (513, 130), (130, 513)])
