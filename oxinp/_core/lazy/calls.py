@@ -228,16 +228,12 @@ class Pending:
         """What a Buffer has."""
         if name not in _OF_BUFFERS:
             raise AttributeError(name)
-        self._run()
-        return getattr(self._buffer, name)
-
-    def _run(self) -> None:
-        """Have the call run that gives this, unless it has."""
         call = self.call
         if call is not None:
             call.run()
             if self.call is not None:
                 self._settle(call)
+        return getattr(self._buffer, name)
 
     def _settle(self, call: Call) -> None:
         """Find out from a call that has run where this is, if the call did not know of it any more."""

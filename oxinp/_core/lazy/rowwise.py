@@ -61,7 +61,15 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     graph, leaves, _ = value
     if not graph.layout.is_contiguous:
         return None
-    results = [entry for entry in leaves if type(entry) is Pending and _is_reduction(entry)]
+    results = [
+        entry
+        for entry in leaves
+        if type(entry) is Pending
+        and (call := entry.call) is not None
+        and call.leaves is not None
+        and call.bound.op.rows is not None
+        and (not here.are_several or call.is_from_here())  # as `_is_reduction` has it
+    ]
     if not results:
         return None
     near = (graph, *[entry.call.bound for entry in results])
@@ -241,7 +249,10 @@ def _is_once(graph: Graph, results: list[Any]) -> bool:
     if first is None:
         remember(_STRUCTURES, structure, first := [sizes, 0])
         _PROGRAMS.marks[hash(sizes)] = EARLY
-    has_met = _PROGRAMS.has_met(sizes, graph, *_operations_of(results), times=EARLY)
+    if len(results) == 1 and Pending not in map(type, entry.call.leaves):  # as most are
+        has_met = _PROGRAMS.has_met(sizes, graph, bound, times=EARLY)
+    else:
+        has_met = _PROGRAMS.has_met(sizes, graph, *_operations_of(results), times=EARLY)
     if not has_met and sizes == first[0] and first[1] < EARLY:  # until the operations have been met often, too
         first[1] += 1
         has_met = True

@@ -11,7 +11,6 @@ from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import AGAIN, FIRST, balance
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.chains import entry_at
 from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.executor import RUNS
 from oxinp._core.lazy.expr import leaf, new_table, remember
@@ -22,11 +21,13 @@ from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
 from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
+from oxinp._core.memory.storage import Leaf
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 from oxinp._core.reduction import planning
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
 from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.handle import Handle
     from oxinp._kernels.plan import Again, Flagged, Joined
-    from oxinp._runtime.memory import Buffer
 
+_new = object.__new__
 _SUM = operation(SUM)
 _PRODUCTS = operation(PRODUCTS)
 _ALONE = _PRODUCTS.replace(rows=None)  # no part of what goes along rows, as sums along columns
@@ -72,19 +73,6 @@ class _Summed(BoundOp):
     __slots__ = ("_summed", "cost", "left", "right", "version")
 
     axis = 0
-    own_op = _ALONE
-
-    def __init__(self, left: Layout, right: Layout, layout: Layout, cost: float) -> None:
-        self.op = self.own_op  # as `BoundOp` has it, but for what `_whole` finds
-        self.layouts = (layout,)
-        self.has_run = False
-        self.met = 0
-        self.rented = RENTED
-        self.extra = FIRST
-        self.planned = self.executables = self.fused = None
-        self.left, self.right, self.cost = left, right, cost
-        self.version = config.version
-        self._summed: BoundOp | None = None
 
     @property
     def graphs(self) -> tuple[Graph, ...]:  # type: ignore[override]
@@ -178,7 +166,6 @@ class MatrixProduct(_Summed):
     __slots__ = ()
 
     axis = 1
-    own_op = _PRODUCTS  # a part of what goes along rows
 
     def host_cost(self) -> float:
         """See `BoundOp.host_cost`."""
@@ -211,7 +198,7 @@ class InnerProduct(_Summed):
     __slots__ = ()
 
     def __init__(self, left: Layout, right: Layout) -> None:
-        # As `_Summed` has it, spelled out. Where a vector goes backwards it is no part of what goes along rows either.
+        # As `summed` has it. Where a vector goes backwards it is no part of what goes along rows either.
         self.op = _SUM if left.strides[0] >= 0 <= right.strides[0] else _ALONE
         self.layouts = (Layout.of(left.dtype, ()),)
         self.has_run = False
@@ -255,23 +242,38 @@ def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:
     if not (left.is_aligned and right.is_aligned):
         return None
     itemsize = dtype.itemsize
+    vector: Layout | None = None
     if left.ndim == 1 and right.ndim == 2:
         vector, matrix = left, right
     elif left.ndim == 2 and right.ndim == 1:
         down, along = left.strides
         if down == itemsize < along:  # the transpose of one whose rows are contiguous
             vector, matrix = right, make_layout(dtype, left.shape[::-1], (along, down), left.offset)
-        else:
-            m, n = left.shape
-            if n != right.size or n < 2 or m < 2 or along != itemsize or down < 0 or right.strides[0] < 0:
-                return None
-            return MatrixProduct(left, right, Layout.of(dtype, (m,)), left.nbytes)
     else:
         return None
-    m, n = matrix.shape
-    if m != vector.size or m < 2 or n < 2 or matrix.strides[1] != itemsize:
-        return None
-    return VectorProduct(vector, matrix, Layout.of(dtype, (n,)), matrix.nbytes)
+    product: Any
+    if vector is None:
+        m, n = left.shape
+        if n != right.size or n < 2 or m < 2 or along != itemsize or down < 0 or right.strides[0] < 0:
+            return None
+        product = _new(MatrixProduct)
+        product.left, product.right, product.layouts, product.cost = left, right, (Layout.of(dtype, (m,)),), left.nbytes
+        product.op = _PRODUCTS  # a part of what goes along rows
+    else:
+        m, n = matrix.shape
+        if m != vector.size or m < 2 or n < 2 or matrix.strides[1] != itemsize:
+            return None
+        product = _new(VectorProduct)
+        product.left, product.right, product.layouts = vector, matrix, (Layout.of(dtype, (n,)),)
+        product.cost = matrix.nbytes
+        product.op = _ALONE
+    product.has_run = False  # as `BoundOp` has it, but for what `_whole` finds
+    product.met = 0
+    product.rented = RENTED
+    product.extra = FIRST
+    product.planned = product.executables = product.fused = product._summed = None
+    product.version = config.version
+    return product  # type: ignore[no-any-return]
 
 
 def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Handle) -> Any:
@@ -327,7 +329,10 @@ def operand(handle: Handle) -> tuple[Any, int] | None:
     layout = handle._known or handle._layout
     if value[0].layout is layout or layout.offset == 0:
         return entry, value[2]
-    return entry_at(layout.offset, entry), value[2]
+    part = Leaf()  # `entry_at`, spelled out
+    part.ptr = entry.ptr + layout.offset
+    part.buffer = entry if type(entry) is Buffer else entry.buffer
+    return part, value[2]
 
 
 def inner(a: Handle, b: Handle) -> Any:
