@@ -17,13 +17,14 @@ from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import WEAK_TYPES
 from oxinp._core.ops import creation, ranks
 from oxinp._core.ops import sort as sorts
+from oxinp._core.ops.where import of_known
 from oxinp._core.ops.where import where as where_of_three
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 _NoValue = np._NoValue
 
 
-@implements("where")
+@implements("where", ahead=of_known)
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
     """See `numpy.where`."""
     if x is None and y is None:

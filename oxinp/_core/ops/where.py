@@ -12,6 +12,7 @@ from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.operands import operand
 from oxinp._core.lazy.record import WHERE, apply
 from oxinp._core.lazy.results import types
+from oxinp._core.memory.dtypes import WEAK_TYPES
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
@@ -25,3 +26,22 @@ def where(condition: Any, x: Any, y: Any) -> Any:
         return apply(WHERE, np.where, operands, as_array=True)
     except (Unsupported, ValueError):  # of shapes: NumPy looks at integers' sizes first
         return call(np.where, (condition, x, y), {}, name="where")
+
+
+def of_known(condition: Any, *choices: Any, **options: Any) -> Any:
+    """Return what `where` does of arrays of ours and Python's numbers; None for anything else.
+
+    Parameters
+    ----------
+    condition : ndarray
+        Ours.
+    """
+    if len(choices) != 2 or options:
+        return None
+    for each in choices:
+        if type(each) is not types.ndarray and type(each) not in WEAK_TYPES:
+            return None
+    try:
+        return apply(WHERE, np.where, (condition, *choices), as_array=True)
+    except (Unsupported, ValueError):  # `where` tells
+        return None
