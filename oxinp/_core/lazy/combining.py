@@ -23,9 +23,10 @@ from oxinp._core.lazy.expr import (
     Unsupported,
     add_nodes,
     cast,
-    recorded,
     number_of,
+    recorded,
     remember,
+    scalar,
     structure_of,
 )
 from oxinp._core.memory.broadcast import broadcast_shapes
@@ -162,6 +163,16 @@ def known_join(operation: Operation, key: tuple[Any, ...]) -> Join | None:
     return join
 
 
+NUMBERS = {kind: scalar(kind) for kind in (int, float, complex)}
+
+
+def renew_pair(operation: Operation, key: Any) -> Record | None:
+    """Do what `renew` does of two operands, by what `Operation.pairs` has them by: a number by its type."""
+    first, last = key[0], key[1]
+    graphs = NUMBERS.get(first, first), NUMBERS.get(last, last)
+    return renew(operation, operation.pairs, key, graphs, *key[2:])
+
+
 def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much as one of them
     operation: Operation,
     table: Recent,
@@ -278,8 +289,8 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     record.cost = operation.weight * layout.size * widest
     if target is not None:
         record.is_checked = (structures, wanted) in operation.checked
-    # A loop over new sizes meets none again, nor one over more than are kept the same graphs: `Recent.has_met`, but that
-    # sizes are looked at once the graphs have come as often.
+    # A loop over new sizes meets none again, nor one over more than are kept the same graphs: as `Recent.has_met` has
+    # it, but that sizes are looked at once the graphs have come as often.
     if not first.met >= MEETINGS <= last.met:
         first.met += 1
         if last is not first:

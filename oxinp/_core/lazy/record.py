@@ -186,9 +186,13 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     first, second = u[0], v[0]
     key = first, second, positions, None
     record = operation.records.get(key)
-    if record is None and positions is not None and first.shape == second.shape:
-        if positions[0] == tuple(range(len(u[1]))):
-            record = renew(operation, operation.records, key, (first, second), positions[1])
+    if (
+        record is None
+        and positions is not None
+        and first.shape == second.shape
+        and positions[0] == tuple(range(len(u[1])))
+    ):
+        record = renew(operation, operation.records, key, (first, second), positions[1])
     return None if record is None or record.graph is None else (record.graph, leaves, mask)
 
 

@@ -24,6 +24,7 @@ from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
 from oxinp._core.lazy.chains import line_of
+from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, reading, recorded
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.results import pending
@@ -202,7 +203,7 @@ def _numpys(path: str) -> Any:
     return getattr(sys.modules.get(f"numpy.{module}" if module else "numpy"), name, None)
 
 
-_RECORDING = chain, dense_of, graph_of, line_of, pending, reading, recorded
+_RECORDING = chain, dense_of, graph_of, line_of, pending, reading, recorded, renew_pair
 
 
 def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> Iterator[_Native]:

@@ -10,13 +10,28 @@ import numpy as np
 
 from oxinp._config import before_change
 from oxinp._core.lazy import inlining
-from oxinp._core.native import calls, elements, lifetime, names, nodes, numbers, objects, operators, parts, products, ufuncs
+from oxinp._core.native import (
+    calls,
+    elements,
+    lifetime,
+    lines,
+    names,
+    nodes,
+    numbers,
+    objects,
+    operators,
+    parts,
+    products,
+    renewing,
+    ufuncs,
+)
 from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
 from oxinp._core.ufunc.table import UFUNCS
 
 _ROWS = {row.name: row for row in UFUNCS}
+_RECORDING = {name: getattr(module, name) for module in (nodes, lines, renewing) for name in module.__all__}
 
 
 @functools.cache
@@ -102,7 +117,7 @@ def part_of_layout(arrays: type, _: str, before: int) -> bytes:
 
 def internal(arrays: type, name: str, before: int) -> bytes:
     """Return the code of a call of a function that records what is asked of arrays on the device."""
-    made: bytes = getattr(nodes, name)(arrays, before)
+    made: bytes = _RECORDING[name](arrays, before)
     return made
 
 

@@ -75,7 +75,7 @@ _WITH_NUMBER = """\
                 if value[0].layout is not a._known:
                     value = chain(a)
                 graph, leaves, mask = value
-                record = rest[3].get({key}) or rest[6]({key})
+                record = rest[3].get({key}) or rest[4]({key})
                 if record is None or record.graph is None or mask & SHARED:
                     return {general}(a, b)
                 try:
@@ -103,9 +103,9 @@ _WITH_NUMBER = """\
 """
 _BINARY_TEXT = (
     """
-def make(function, general, general_reflected, is_small, reach, itemsizes, pairs, renewed, joined, renewed_with):
+def make(function, general, general_reflected, is_small, reach, itemsizes, pairs, renewed, joined):
     has_grown = False
-    rest = is_small, reach, itemsizes, pairs, renewed, joined, renewed_with  # one, for each call copies all
+    rest = is_small, reach, itemsizes, pairs, renewed, joined  # one, for each call copies all
     def operator(a, b):
         nonlocal has_grown
         kind = type(b)
@@ -144,11 +144,11 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                         leaves += others
                     if found is None:
                         mask |= bits
-                        _, _, _, pairs, renewed, _, _ = rest
+                        _, _, _, pairs, renewed, _ = rest
                         record = pairs.get(key) or renewed(key)
-                        graph = record.graph
-                        if graph is None or mask & SHARED:
+                        if record is None or record.graph is None or mask & SHARED:
                             return general(a, b)
+                        graph = record.graph
                         layout = record.layout
                     else:
                         graph, leaves, mask = found
@@ -163,7 +163,7 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                 x = host_view(a)
             y = seen(b) else return general(a, b)
             if has_grown or a._known is not FEW or b._known is not FEW:
-                is_small, reach, _, _, _, _, _ = rest
+                is_small, reach, _, _, _, _ = rest
                 limit = config.offload_threshold
                 n = x.size
                 m = y.size

@@ -20,8 +20,8 @@ from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import mirrored, schedule, straight, writing
 from oxinp._core.lazy.balance import balance
-from oxinp._core.lazy.combining import renew
-from oxinp._core.lazy.expr import Operation, Record, Unsupported, scalar
+from oxinp._core.lazy.combining import NUMBERS, renew, renew_pair
+from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import (
     Handle,
     chain,
@@ -38,8 +38,6 @@ from oxinp._core.ufunc.operator_texts import reach_of, takes_constants, texts_of
 from oxinp._core.ufunc.table import UfuncRow
 
 _NumpyArray = np.ndarray
-_UNKNOWN = Record(None)  # of what the general way has to find out about
-_WEAK = {kind: scalar(kind) for kind in (int, float, complex)}
 _OWN: dict[type, tuple[np.dtype[Any], type]] = {
     kind: (np.dtype(kind), complex if issubclass(kind, np.complexfloating) else float)
     for kind in (np.float64, np.float32, np.complex128, np.complex64)
@@ -101,7 +99,7 @@ def itemsizes_of(ufunc: np.ufunc) -> Callable[..., int]:
         return known if known is not None else learn(kinds)
 
     def learn(kinds: tuple[Any, ...]) -> int:
-        dtypes = [x if isinstance(x, np.dtype) or x in _WEAK else np.dtype(x) for x in kinds]
+        dtypes = [x if isinstance(x, np.dtype) or x in NUMBERS else np.dtype(x) for x in kinds]
         try:
             loop = ufunc.resolve_dtypes((*dtypes, *(None,) * ufunc.nout))
         except TypeError:  # which NumPy raises itself
@@ -147,14 +145,6 @@ def on_common_ways(
         What they record of two arrays on the device, where arithmetic does it; without it that is left to `general`.
     """
     pairs: Any = MappingProxyType({}) if operation is None else operation.pairs
-
-    def renewed(key: Any) -> Record:
-        record = None if operation is None else renew(operation, pairs, key, key[:2], *key[2:])
-        return record or _UNKNOWN
-
-    def renewed_with(key: Any) -> Record | None:
-        return None if operation is None else renew(operation, pairs, key, tuple([_WEAK.get(x, x) for x in key]))
-
     texts = texts_of(row)
     make = texts.of_two if takes_constants(row) else texts.of_numbers
     if row.python is python_operator.pow:
@@ -169,9 +159,8 @@ def on_common_ways(
         reach_of(row),
         itemsizes,
         pairs,
-        renewed,
+        (lambda key: None) if operation is None else partial(renew_pair, operation),  # noqa: ARG005
         (lambda u, v: None) if operation is None else partial(joined, operation),  # noqa: ARG005
-        renewed_with,
     )
     return made
 
@@ -240,7 +229,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
         key = (graph, kind) if place else (kind, graph)
         record = pairs.get(key)
         if record is None:
-            record = renew(operation, pairs, key, (graph, _WEAK[kind]) if place else (_WEAK[kind], graph))
+            record = renew_pair(operation, key)
         if record is None or record.graph is None or record.graph.layout.nbytes < balance.limit:
             return None
         try:

@@ -1,5 +1,6 @@
 """What machine code makes where something is recorded of arrays on the device: what the functions of Python's make."""
 
+import contextlib
 import ctypes
 import gc
 import sys
@@ -10,13 +11,15 @@ import pytest
 import oxinp
 from oxinp import config
 from oxinp._core.lazy import handle, results, schedule
-from oxinp._core.lazy.chains import line_of
+from oxinp._core.lazy.chains import copying, line_of
+from oxinp._core.lazy.combining import NUMBERS, combine, renew_pair
 from oxinp._core.lazy.expr import Graph, Record, graph_of, leaf, reading, recorded
 from oxinp._core.memory import layout as layouts
 from oxinp._core.memory.layout import Layout, dense_of, line_layout, make_layout
 from oxinp._core.memory.storage import Leaf, Storage
-from oxinp._core.native import nodes, objects
+from oxinp._core.native import objects, writers
 from oxinp._core.native.pages import mapped
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code")
@@ -29,7 +32,7 @@ _refused = ctypes.CFUNCTYPE(ctypes.c_void_p)(lambda: None)  # what goes on in Py
 def _code(name):
     """Return the code of a function as one of its arguments; it returns None where Python is to do it."""
     before = ctypes.cast(_refused, ctypes.c_void_p).value
-    (address,) = mapped([getattr(nodes, name)(OURS, before)])
+    (address,) = mapped([writers.internal(OURS, name, before)])
     kind = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
     call = kind(address)
 
@@ -46,7 +49,12 @@ def _code(name):
 
 
 def _attributes(made, *but):
-    return {name: (type(value), value) for name in type(made).__slots__ if name not in but for value in [getattr(made, name)]}
+    return {
+        name: (type(value), value)
+        for name in type(made).__slots__
+        if name not in but
+        for value in [getattr(made, name)]
+    }
 
 
 SIZES = iter(range(10_000, 10**9))
@@ -58,7 +66,8 @@ def _lines():
         dtype = np.dtype(kind)
         for offset in (0, 8, 16, 256, 264, 2**20, 2**40 + 32):
             for step in (1, 2, -1, 0):
-                yield lambda d=dtype, o=offset, s=step, n=next(SIZES): line_layout(d, n, s * d.itemsize, o)
+                size = next(SIZES)
+                yield lambda d=dtype, o=offset, s=step, n=size: line_layout(d, n, s * d.itemsize, o)
 
 
 def _others():
@@ -180,11 +189,101 @@ def test_chains_are_what_python_makes():
     assert ask(oxinp.asarray([1.0, 2.0])) is None
 
 
+OPERATIONS = [UFUNC_OBJECTS[name].operations[0] for name in ("add", "multiply", "divide", "less", "power")]
+
+
+def _vectors(n, dtype=FLOAT):
+    """Return graphs of vectors of a size: of parts, of a chain, and of what does not lie as it should."""
+    whole = leaf(Layout.of(dtype, (n,)))
+    chain = graph_of(COPY_OF_VECTOR, Layout.of(FLOAT, (n,)), (Layout.of(FLOAT, (n,)),))
+    parts = [reading(line_layout(dtype, n, dtype.itemsize * step, offset)) for step, offset in ((1, 8), (-3, 512))]
+    return [whole, chain, *parts, leaf(line_layout(dtype, n, dtype.itemsize, 4))]
+
+
+COPY_OF_VECTOR = copying(Layout.of(FLOAT, (3,)), FLOAT).structure
+
+
+def _keys(n):
+    """Yield what `Operation.pairs` has operands by: vectors of a size and of another, numbers, and other shapes."""
+    singles, ints = _vectors(n, np.dtype("f4")), _vectors(n, np.dtype("i8"))
+    others = [leaf(Layout.of(FLOAT, shape)) for shape in ((), (n + 1,), (1,), (2, n), (n, 1))]
+    for number in (int, float, complex):
+        for graph in (*_vectors(n), *singles, *ints, *others):
+            yield graph, number
+            yield number, graph
+    for one in (*_vectors(n), singles[2], ints[2], *others):
+        for other in (*_vectors(n), singles[2], *others):
+            yield one, other
+            yield one, other, 0
+        yield one, one, 0
+    yield int, float
+
+
+def test_records_are_what_python_finds():
+    ask, num_answered = _code("renew_pair"), 0
+    for operation in OPERATIONS:
+        for _ in range(2):  # structures that have been met by the second time
+            for one, other in zip(_keys(n := next(SIZES)), _keys(n), strict=True):
+                if (int, float) == one:
+                    assert ask(operation, one) is None
+                    continue
+                graphs = [graph for graph in other if isinstance(graph, Graph)]
+                for graph in (*graphs, *one):
+                    if isinstance(graph, Graph):
+                        graph.met = 0
+                found = ask(operation, one)
+                met = [graph.met for graph in one if isinstance(graph, Graph)]
+                for graph in graphs:
+                    graph.met = 0
+                expected = renew_pair(operation, other) if one[0] is not one[-1] or found is not None else None
+                if found is None:
+                    assert met == [0] * len(met)
+                    with contextlib.suppress(Exception):  # so that it is known the next time
+                        positions = None if len(one) == 2 else ((0,), (0,))
+                        combine(operation, tuple([NUMBERS.get(each, each) for each in one[:2]]), positions)
+                    continue
+                num_answered += 1
+                assert expected is not None
+                assert met == [graph.met for graph in graphs]
+                assert type(found.cost) is type(expected.cost)
+                assert _attributes(found, "graph", "layout") == _attributes(expected, "graph", "layout")
+                assert found.layout is found.graph.layout
+                assert found.layout is expected.layout
+                assert found.graph.structure is expected.graph.structure
+                assert [each.shape if type(each) is Layout else each for each in found.graph.leaves] == [
+                    each.shape if type(each) is Layout else each for each in expected.graph.leaves
+                ]
+    assert num_answered > 200
+
+
+def test_what_comes_often_is_entered_by_python():
+    operation, ask, n = OPERATIONS[1], _code("renew_pair"), next(SIZES)
+    one, other = (reading(line_layout(FLOAT, n, 8, offset)) for offset in (8, 16))
+    combine(operation, (one, other), None)
+    renew_pair(operation, (one, other))
+    assert ask(operation, (one, other)) is not None
+    assert (one.met, other.met) == (2, 2)
+    assert ask(operation, (one, other)) is None
+    assert (one.met, other.met) == (2, 2)
+    for _ in range(2):
+        renew_pair(operation, (one, other))
+    assert (one, other) in operation.pairs
+
+
 def _entries():
     """Yield tuples of layouts that a kernel reads and writes, and of what is none."""
     some = [
-        *(Layout.of(FLOAT, (9,)), line_layout(FLOAT, 9, 16, 8), line_layout(FLOAT, 9, -24, 640), Layout.of(FLOAT, (9, 2))),
-        *(line_layout(FLOAT, 9, 0, 8), line_layout(np.dtype("c16"), 9, 2**20, 2**33), line_layout(np.dtype("?"), 9, 3, 5)),
+        *(
+            Layout.of(FLOAT, (9,)),
+            line_layout(FLOAT, 9, 16, 8),
+            line_layout(FLOAT, 9, -24, 640),
+            Layout.of(FLOAT, (9, 2)),
+        ),
+        *(
+            line_layout(FLOAT, 9, 0, 8),
+            line_layout(np.dtype("c16"), 9, 2**20, 2**33),
+            line_layout(np.dtype("?"), 9, 3, 5),
+        ),
         *(line_layout(FLOAT, 9, 12, 8), line_layout(FLOAT, 9, 8, 4), make_layout(FLOAT, (9, 2), (32, 8), 0)),
         *(make_layout(FLOAT, (), (), 8), line_layout(FLOAT, 1, 99 * 8, 8), line_layout(FLOAT, 0, 8, 0), float, FLOAT),
         *(line_layout(np.dtype("f4"), 9, 2**33, 8), line_layout(np.dtype("U3"), 9, 24, 12), Layout.of(FLOAT, (9, 1))),
@@ -215,6 +314,10 @@ def test_nothing_leaks():
     structure = leaf(layout).structure
     convert, scalars, leaves = (None, float), ((1, float),), (layout,)
     x = oxinp.arange(5000.0) * 2
+    renewed = reading(line_layout(FLOAT, layout.size, 8, 8))
+    for key in ((renewed, float), (renewed, renewed, 0)):
+        combine(OPERATIONS[1], (renewed, NUMBERS.get(key[1], renewed)), None if len(key) < 3 else ((0,), (0,)))
+        renew_pair(OPERATIONS[1], key)
     with config.override(offload_threshold=0):
         y = oxinp.arange(5000.0) + 1
         oxinp.evaluate(y)
@@ -227,15 +330,33 @@ def test_nothing_leaks():
         (_code("dense_of"), (layout,)),
         (_code("chain"), (x,)),
         (_code("line_of"), ((layout, float, line_layout(FLOAT, layout.size, -80, 2**20)),)),
+        (_code("renew_pair"), (OPERATIONS[1], (renewed, float))),
+        (_code("renew_pair"), (OPERATIONS[1], (renewed, renewed, 0))),
         (_code("line_of"), ((layout, make_layout(FLOAT, (layout.size, 2), (80, 8), 0)),)),
     ]
-    watched = [layout, structure, convert, scalars, leaves, part, layout.shape, FLOAT, part._held, part._held.value]
+    watched = [
+        renewed,
+        renewed.leaves,
+        renewed.structure,
+        OPERATIONS[1],
+        layout,
+        structure,
+        convert,
+        scalars,
+        leaves,
+        part,
+        layout.shape,
+        FLOAT,
+        part._held,
+        part._held.value,
+    ]
     for code, given in calls:
         code(*given)
     before = [sys.getrefcount(each) for each in watched]
     for code, given in calls:
         for _ in range(10_000):
             layout.read = layout._form = layout._dense = None
+            renewed.met = 0
             code(*given)
     layout.read = layout._form = layout._dense = None
     after = [sys.getrefcount(each) for each in watched]
@@ -244,12 +365,13 @@ def test_nothing_leaks():
     counts = [len([each for each in gc.get_objects() if type(each) is kind]) for kind in (Graph, Record, Storage)]
     for _ in range(2000):
         for code, given in calls:
+            renewed.met = 0
             code(*given)
         _code_of_pending(leaf(layout), (part,), 0)
     gc.collect()
-    assert [
-        len([each for each in gc.get_objects() if type(each) is kind]) for kind in (Graph, Record, Storage)
-    ] <= [count + 5 for count in counts]
+    assert [len([each for each in gc.get_objects() if type(each) is kind]) for kind in (Graph, Record, Storage)] <= [
+        count + 5 for count in counts
+    ]
 
 
 def _code_of_pending(*given, found=[]):  # noqa: B006 - written once

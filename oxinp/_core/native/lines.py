@@ -1,0 +1,138 @@
+"""Operands of a kernel that are one loop over their elements, found in machine code: what `chains.line_of` says."""
+
+from __future__ import annotations
+
+from oxinp._core.memory.layout import Layout
+from oxinp._core.native import objects
+from oxinp._core.native.function import NONE
+from oxinp._core.native.making import KEY, LAYOUT, LEAVES, NEW, NUMBER, Making
+from oxinp._core.native.objects import DTYPE_ITEMSIZE, SIZE, TUPLE_ITEMS
+from oxinp._core.native.places import load_small
+
+
+def line_of(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `chains.line_of` of a tuple."""
+    call = Making(kind, before)
+    code = call.code
+    call.begin_making(1)
+    code.load("rbx", "rbp", 0)
+    call.unless_type("rbx", tuple, "general")
+    _find_layouts(call)
+    for place in (KEY, LEAVES):
+        code.load("rdi", "rsp", NUMBER)
+        code.call(objects.address("PyTuple_New"))
+        call.made(place, "r14")
+    code.load("r13", "rsp", KEY)
+    code.load("rbp", "rbx", SIZE)
+    code.label("next to measure")
+    code.compare_number("rbp", 0)
+    code.jump("are measured", "e")
+    code.add("rbp", -1)
+    code.load("rsi", "rbx", TUPLE_ITEMS)
+    code.add("rbx", 8)
+    call.unless_type("rsi", Layout, "next to measure")
+    code.set("rcx", id(True))
+    code.compare_with("rsi", LAYOUT["is_aligned"], "rcx")
+    code.jump("none", "ne")
+    code.load("rdx", "rsi", LAYOUT["alignment"])
+    call.put("r14", TUPLE_ITEMS, "rdx")
+    code.set("rax", id(1))
+    code.set("rcx", id(True))
+    code.compare_with("rsi", LAYOUT["is_contiguous"], "rcx")
+    code.jump("has step", "e")
+    _make_step(call)
+    code.label("has step")
+    call.put("r13", TUPLE_ITEMS, "rax")
+    for each in ("r13", "r14"):
+        code.add(each, 8)
+    code.jump("next to measure")
+    code.label("are measured")
+    code.load("rdx", "r12", LAYOUT["size"])
+    call.if_one_of("rdx", (0, 1), "none")
+    _require_line(call)
+    code.load("r13", "rsp", KEY)
+    code.load("r14", "rsp", LEAVES)
+    call.make_tuple(NEW, "rbp", ("r12", LAYOUT["size"]), "r13", "r14")
+    code.move("r14", "rbp")
+    code.jump("is found")
+    code.label("none")
+    code.set("r14", NONE)
+    code.label("is found")
+    call.end_making("r14")
+    return code.assembled()
+
+
+def _find_layouts(call: Making) -> None:
+    """Let `r12` have the first layout of the tuple in `rbx`, and the stack how many; go on if there is one."""
+    code = call.code
+    code.set("r12", 0)
+    code.set("rdx", 0)
+    code.load("r14", "rbx", SIZE)
+    code.move("r13", "rbx")
+    code.label("next to count")
+    code.compare_number("r14", 0)
+    code.jump("are counted", "e")
+    code.add("r14", -1)
+    code.load("rsi", "r13", TUPLE_ITEMS)
+    code.add("r13", 8)
+    call.unless_type("rsi", Layout, "next to count")
+    code.add("rdx", 1)
+    code.compare_number("rdx", 1)
+    code.jump("next to count", "ne")
+    code.move("r12", "rsi")
+    code.jump("next to count")
+    code.label("are counted")
+    code.store("rsp", NUMBER, "rdx")
+    code.compare_number("r12", 0)
+    code.jump("none", "e")
+
+
+def _make_step(call: Making) -> None:
+    """Let the tuple in `r13` have the stride in elements of the layout in `rsi`, of one dimension; go to the next."""
+    code = call.code
+    code.set("rcx", id(1))
+    code.compare_with("rsi", LAYOUT["ndim"], "rcx")
+    code.jump("none", "ne")
+    code.load("rdx", "rsi", LAYOUT["strides"])
+    code.load("rdx", "rdx", TUPLE_ITEMS)
+    load_small(call, "rdi", "rdx", "undo")
+    code.load("rdx", "rsi", LAYOUT["dtype"])
+    code.load("rdx", "rdx", DTYPE_ITEMSIZE)
+    code.label("next power")
+    code.compare_number("rdx", 1)
+    code.jump("is divided", "e")
+    code.test_number("rdx", 1)
+    code.jump("undo", "ne")
+    code.halve("rdx")
+    code.halve_signed("rdi")
+    code.jump("next power")
+    code.label("is divided")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.store("r13", TUPLE_ITEMS, "rax")
+    for each in ("r13", "r14"):
+        code.add(each, 8)
+    code.jump("next to measure")
+
+
+def _require_line(call: Making) -> None:
+    """Go on if the layout in `r12` has one dimension, or all steps in the tuple on the stack are 1."""
+    code = call.code
+    code.set("rcx", id(1))
+    code.compare_with("r12", LAYOUT["ndim"], "rcx")
+    code.jump("is line", "e")
+    code.load("rsi", "rsp", KEY)
+    code.load("rdx", "rsi", SIZE)
+    code.label("next step")
+    code.compare_number("rdx", 0)
+    code.jump("is line", "e")
+    code.add("rdx", -1)
+    code.compare_with("rsi", TUPLE_ITEMS, "rcx")
+    code.jump("none", "ne")
+    code.add("rsi", 8)
+    code.jump("next step")
+    code.label("is line")
+
+
+__all__ = ["line_of"]

@@ -1,0 +1,340 @@
+"""What an operator comes to on parts of arrays that are new, in machine code: what `combining.renew_pair` says.
+
+That is so of vectors of one size, or a vector and a number, whose structures the operator has met; everything else is
+left to Python, and so is what comes so often that it is to be entered.
+"""
+
+from __future__ import annotations
+
+from oxinp._core.lazy.combining import NUMBERS
+from oxinp._core.lazy.expr import Graph, Operation, Record, Structure
+from oxinp._core.memory.layout import Layout, dense_of
+from oxinp._core.memory.recent import MEETINGS
+from oxinp._core.native import objects
+from oxinp._core.native.call import ARGUMENTS
+from oxinp._core.native.function import NONE
+from oxinp._core.native.making import (
+    COST,
+    ENTRY,
+    GIVEN_VALUE,
+    GRAPH,
+    KEPT,
+    KEY,
+    LAYOUT,
+    LEAVES,
+    NEW,
+    NEW_GRAPH,
+    NUMBER,
+    OLD,
+    PTR,
+    RECORD,
+    STRUCTURE,
+    Making,
+    offsets,
+)
+from oxinp._core.native.objects import DTYPE_ITEMSIZE, SIZE, TUPLE_ITEMS
+from oxinp._core.native.places import load_small
+
+_OPERATION = offsets(Operation, ("alike", "pairs", "weight"))
+_STRUCTURE, _LOOP, _SCALARS, _CONVERT = (TUPLE_ITEMS + 8 * place for place in (0, 2, 3, 4))
+"""Where a `Join` has what."""
+_OUTPUT = TUPLE_ITEMS + 8
+"""Where a `Loop` has its dtype."""
+
+
+def renew_pair(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `combining.renew_pair`.
+
+    In `rbx` is the operation, in `r12` and `r13` are the graphs, in `rbp` what they come to, in `r14` first the key and
+    then the layout of the result.
+    """
+    call = Making(kind, before)
+    code = call.code
+    call.begin_making(2)
+    code.load("rbx", "rbp", 0)
+    code.load("r14", "rbp", 8)
+    call.unless_type("rbx", Operation, "general")
+    call.unless_type("r14", tuple, "general")
+    code.load("rcx", "rbx", _OPERATION["pairs"])
+    code.load("rcx", "rcx", OLD)
+    code.compare_number_with("rcx", SIZE, 0)
+    code.jump("general", "ne")
+    _load_graphs(call)
+    _require_new(call)
+    _find_join(call)
+    _find_layout(call)
+    _find_leaves(call)
+    _find_cost(call)
+    _count_meetings(call)
+    code.load("r14", "rsp", ENTRY)
+    call.make(Graph, NEW_GRAPH, "r12")
+    code.load("rsi", "rbp", _STRUCTURE)
+    code.load("rdi", "rsp", LEAVES)
+    call.fill_graph("r12", "rsi", "r14", "rdi")
+    call.make(Record, NEW, "r13")
+    code.load("rdx", "rsp", COST)
+    call.put("r13", RECORD["cost"], "rdx")
+    for name, place in (("convert", _CONVERT), ("scalars", _SCALARS)):
+        code.load("rdx", "rbp", place)
+        call.put("r13", RECORD[name], "rdx")
+    call.fill_record("r13", "r12", "r14")
+    call.end_making("r13")
+    return code.assembled()
+
+
+def _load_graphs(call: Making) -> None:
+    """Let `r12` and `r13` have the graphs of the operands in the key, of which one may be a number's."""
+    code = call.code
+    for register, place in (("r12", 0), ("r13", 1)):
+        is_other, is_loaded = call.new_label(), call.new_label()
+        code.load(register, "r14", TUPLE_ITEMS + 8 * place)
+        call.unless_type(register, Graph, is_other)
+        code.jump(is_loaded)
+        code.label(is_other)
+        for number, graph in NUMBERS.items():
+            is_next = call.new_label()
+            code.set("rcx", id(number))
+            code.compare(register, "rcx")
+            code.jump(is_next, "ne")
+            code.set(register, id(graph))
+            code.jump(is_loaded)
+            code.label(is_next)
+        code.jump("general")
+        code.label(is_loaded)
+
+
+def _require_new(call: Making) -> None:
+    """Go on unless both graphs have come so often by now that what they come to is to be entered."""
+    code, is_new = call.code, call.new_label()
+    for register in ("r12", "r13"):
+        code.load("rsi", register, GRAPH["met"])
+        load_small(call, "rdx", "rsi", "general")
+        code.compare_number("rdx", MEETINGS - 1)
+        code.jump(is_new, "l")
+    code.jump("general")
+    code.label(is_new)
+
+
+def _find_join(call: Making) -> None:
+    """Let `rbp` have what the operation comes to by structures, which the stack keeps."""
+    code = call.code
+    call.make_tuple(KEPT, "rbp", ("r12", GRAPH["structure"]), ("r13", GRAPH["structure"]))
+    code.set("rsi", NONE)
+    code.compare_number_with("r14", SIZE, 2)
+    code.jump("apart", "e")
+    code.compare_number_with("r14", SIZE, 3)
+    code.jump("undo", "ne")
+    code.load("rsi", "r14", TUPLE_ITEMS + 16)
+    call.unless_type("rsi", int, "undo")
+    load_small(call, "rdx", "rsi", "undo")
+    code.load("rdi", "r12", GRAPH["leaves"])
+    code.compare_number("rdx", 0)
+    code.jump("undo", "l")
+    code.compare_with("rdi", SIZE, "rdx")
+    code.jump("undo", "le")
+    for _ in range(3):
+        code.add_register("rdx", "rdx")
+    code.add_register("rdi", "rdx")
+    code.load("rdx", "rdi", TUPLE_ITEMS)
+    code.load("rdi", "r13", GRAPH["leaves"])
+    code.compare_with("rdi", TUPLE_ITEMS, "rdx")
+    code.jump("undo", "ne")
+    code.label("apart")
+    code.store("rsp", NUMBER, "rsi")
+    code.set("rcx", NONE)
+    code.set("rdi", 3)
+    code.call(objects.address("PyTuple_New"))
+    call.made(KEY, "r14")
+    call.put("r14", TUPLE_ITEMS, "rbp")
+    code.load("rdx", "rsp", NUMBER)
+    call.put("r14", TUPLE_ITEMS + 8, "rdx")
+    call.put("r14", TUPLE_ITEMS + 16, NONE)
+    code.load("rdi", "rbx", _OPERATION["alike"])
+    code.move("rsi", "r14")
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.move("rbp", "rax")
+    call.keep_at(GIVEN_VALUE, "rbp")
+    code.load("rsi", "rbp", _STRUCTURE)
+    call.unless_type("rsi", Structure, "undo")
+
+
+def _find_layout(call: Making) -> None:
+    """Let the stack have the layout of the result, and go on if both graphs are of vectors of one size, or a number."""
+    code = call.code
+    code.set("rcx", id(True))
+    code.compare_with("r12", GRAPH["is_scalar"], "rcx")
+    code.jump("number first", "e")
+    code.load("rbx", "r12", GRAPH["layout"])
+    code.compare_with("r13", GRAPH["is_scalar"], "rcx")
+    code.jump("one vector", "e")
+    code.load("r14", "r13", GRAPH["layout"])
+    _require_vector(call, "r13", "r14")
+    _require_vector(call, "r12", "rbx")
+    for layout, register in (("rbx", "rsi"), ("r14", "rdi")):
+        code.load(register, layout, LAYOUT["size"])
+    load_small(call, "rdx", "rsi", "undo")
+    load_small(call, "rcx", "rdi", "undo")
+    code.compare("rdx", "rcx")
+    code.jump("undo", "ne")
+    code.load("rdi", "r14", LAYOUT["dtype"])
+    code.load("rdi", "rdi", DTYPE_ITEMSIZE)
+    code.load("r14", "r14", LAYOUT["_dense"])
+    code.jump("vectors")
+    code.label("number first")
+    code.compare_with("r13", GRAPH["is_scalar"], "rcx")
+    code.jump("undo", "e")
+    code.load("rbx", "r13", GRAPH["layout"])
+    _require_vector(call, "r13", "rbx")
+    code.jump("alone")
+    code.label("one vector")
+    _require_vector(call, "r12", "rbx")
+    code.label("alone")
+    code.set("rdi", 0)
+    code.set("r14", NONE)
+    code.label("vectors")
+    _note_widest(call)
+    _load_dense(call)
+
+
+def _require_vector(call: Making, graph: str, layout: str) -> None:
+    """Go on if a graph is of a vector with elements, which are computed or lie at multiples of their size."""
+    code, is_aligned = call.code, call.new_label()
+    for name, number, condition in (("ndim", 1, "ne"), ("size", 0, "e")):
+        code.set("rcx", id(number))
+        code.compare_with(layout, LAYOUT[name], "rcx")
+        code.jump("undo", condition)
+    code.load("rsi", graph, GRAPH["nodes"])
+    code.compare_number_with("rsi", SIZE, 0)
+    code.jump(is_aligned, "ne")
+    code.set("rcx", id(True))
+    code.compare_with(layout, LAYOUT["is_aligned"], "rcx")
+    code.jump("undo", "ne")
+    code.label(is_aligned)
+
+
+def _note_widest(call: Making) -> None:
+    """Let the stack have the bytes of the largest elements, of `rdi`, of the layout in `rbx` and of the result."""
+    code = call.code
+    code.load("rsi", "rbx", LAYOUT["dtype"])
+    code.load("rdx", "rbp", _LOOP)
+    code.load("rdx", "rdx", _OUTPUT)
+    for dtype in ("rsi", "rdx"):
+        is_less = call.new_label()
+        code.load("rcx", dtype, DTYPE_ITEMSIZE)
+        code.compare("rcx", "rdi")
+        code.jump(is_less, "le")
+        code.move("rdi", "rcx")
+        code.label(is_less)
+    code.store("rsp", NUMBER, "rdi")
+
+
+def _load_dense(call: Making) -> None:
+    """Let the stack have the dense layout of the vector in `rbx`, or of another of its size, which may be in `r14`."""
+    code = call.code
+    code.load("rsi", "rbx", LAYOUT["_dense"])
+    code.set("rcx", NONE)
+    code.compare("rsi", "rcx")
+    code.jump("its own", "ne")
+    code.compare("r14", "rcx")
+    code.jump("is dense", "ne")
+    code.set("rdi", id(dense_of))
+    code.move("rsi", "rbx")
+    code.call(objects.address("PyObject_CallOneArg"))
+    call.made(ENTRY, "r14")
+    code.jump("is kept")
+    code.label("its own")
+    code.move("r14", "rsi")
+    code.label("is dense")
+    call.keep_at(ENTRY, "r14")
+    code.label("is kept")
+    call.unless_type("r14", Layout, "undo")
+    code.load("rdx", "rbp", _LOOP)
+    code.load("rdx", "rdx", _OUTPUT)
+    code.compare_with("r14", LAYOUT["dtype"], "rdx")
+    code.jump("undo", "ne")
+
+
+def _find_leaves(call: Making) -> None:
+    """Let the stack have the leaves of both graphs, or of the one that they share those of."""
+    code = call.code
+    code.load("rsi", "rbp", _STRUCTURE)
+    code.load("r14", "rsi", STRUCTURE["kinds"])
+    code.set("rcx", id(True))
+    code.compare_with("r12", GRAPH["is_scalar"], "rcx")
+    code.jump("number before", "e")
+    code.compare_with("r13", GRAPH["is_scalar"], "rcx")
+    code.jump("number behind", "e")
+    code.load("rdi", "r12", GRAPH["leaves"])
+    code.load("rsi", "rsp", KEY)
+    code.set("rcx", NONE)
+    code.compare_with("rsi", TUPLE_ITEMS + 8, "rcx")
+    code.load("rsi", "r13", GRAPH["leaves"])
+    code.jump("joined", "e")
+    call.keep_at(LEAVES, "rdi")
+    code.jump("has leaves")
+    code.label("number before")
+    call.make_tuple(PTR, "rsi", ("r14", TUPLE_ITEMS))
+    code.move("rdi", "rsi")
+    code.load("rsi", "r13", GRAPH["leaves"])
+    code.jump("joined")
+    code.label("number behind")
+    code.load("rdx", "r14", SIZE)
+    for _ in range(3):
+        code.add_register("rdx", "rdx")
+    code.add_register("r14", "rdx")
+    call.make_tuple(PTR, "rsi", ("r14", TUPLE_ITEMS - 8))
+    code.load("rdi", "r12", GRAPH["leaves"])
+    code.label("joined")
+    code.call(objects.address("PySequence_Concat"))
+    call.made(LEAVES, "r14")
+    code.label("has leaves")
+
+
+def _find_cost(call: Making) -> None:
+    """Let the stack have what the record is to say that it costs; `rbx` and `r14` change."""
+    code = call.code
+    code.load("rdi", "rsp", NUMBER)
+    code.call(objects.address("PyLong_FromSsize_t"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.move("r14", "rax")
+    code.load("rdi", "rsp", ARGUMENTS)
+    code.load("rdi", "rdi")
+    code.load("rdi", "rdi", _OPERATION["weight"])
+    code.load("rsi", "rsp", ENTRY)
+    code.load("rsi", "rsi", LAYOUT["size"])
+    code.call(objects.address("PyNumber_Multiply"))
+    code.move("rbx", "rax")
+    code.compare_number("rbx", 0)
+    code.jump("no cost", "e")
+    call.call("PyNumber_Multiply", "rbx", "r14")
+    code.store("rsp", COST, "rax")
+    call.drop("rbx")
+    code.label("no cost")
+    call.drop("r14")
+    code.compare_number_with("rsp", COST, 0)
+    code.jump("undo", "e")
+
+
+def _count_meetings(call: Making) -> None:
+    """Note that both graphs have been met."""
+    code, is_one = call.code, call.new_label()
+    for register in ("r12", "r13"):
+        code.load("rsi", register, GRAPH["met"])
+        load_small(call, "rdi", "rsi", "undo")
+        code.add("rdi", 1)
+        code.call(objects.address("PyLong_FromSsize_t"))
+        code.compare_number("rax", 0)
+        code.jump("undo", "e")
+        code.load("r15", register, GRAPH["met"])
+        code.store(register, GRAPH["met"], "rax")
+        call.drop("r15")
+        if register == "r12":
+            code.compare("r12", "r13")
+            code.jump(is_one, "e")
+    code.label(is_one)
+
+
+__all__ = ["renew_pair"]
