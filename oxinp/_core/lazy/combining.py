@@ -167,7 +167,9 @@ NUMBERS = {kind: scalar(kind) for kind in (int, float, complex)}
 
 
 def renew_pair(operation: Operation, key: Any) -> Record | None:
-    """Do what `renew` does of two operands, by what `Operation.pairs` has them by: a number by its type."""
+    """Do what `renew` does of one or two operands, by what `Operation.pairs` has them by: a number by its type."""
+    if len(key) == 1:
+        return renew(operation, operation.pairs, key, key)
     first, last = key[0], key[1]
     graphs = NUMBERS.get(first, first), NUMBERS.get(last, last)
     return renew(operation, operation.pairs, key, graphs, *key[2:])

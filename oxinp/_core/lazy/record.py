@@ -180,10 +180,16 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
 
     For new sizes it is done by arithmetic, unless the first has a leaf twice.
     """
-    positions, leaves, mask = join_leaves([u, v])
+    first, second = u[0], v[0]
+    positions: tuple[tuple[int, ...], ...] | None
+    if first is second and u[1] is v[1] and len({*map(id, u[1])}) == len(u[1]):  # a chain with itself
+        _, leaves, mask = u
+        places = tuple(range(len(leaves)))
+        positions = places, places
+    else:
+        positions, leaves, mask = join_leaves([u, v])
     if mask & SHARED:
         return None
-    first, second = u[0], v[0]
     key = first, second, positions, None
     record = operation.records.get(key)
     if (

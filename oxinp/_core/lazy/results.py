@@ -63,21 +63,15 @@ def wrap_host(result: Any) -> Any:
 
 def wrap_pending(value: Value, *, as_array: bool = False) -> Any:
     """Return a new array, or scalar where NumPy returns one (unless `as_array`), that is pending."""
-    storage = Storage()  # `make_storage` and `schedule.enter`, spelled out
-    storage.has_objects = False
-    storage.value = value
-    storage.host = storage.stale = None
-    schedule.PENDING.append(ref(storage))
+    array = pending(*value)
     if len(schedule.PENDING) > schedule.room:
-        schedule.make_room(storage, 3)
+        schedule.make_room(array._held, 3)
     if value[2] & SHARED:  # others may change what it reads at any time
-        schedule.materialise(storage)
-    layout = value[0].layout
-    array = next(types.bare) if as_array or layout.ndim else _new(types.scalars[layout.dtype.type])
-    array._known = layout
-    array._held = storage
-    array._view = None
-    array._host = array._seen = None
+        schedule.materialise(array._held)
+    if as_array and not array._known.ndim:
+        scalar, array = array, next(types.bare)
+        array._known, array._held = scalar._known, scalar._held
+        array._view = array._host = array._seen = None
     return array
 
 

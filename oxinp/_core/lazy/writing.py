@@ -19,7 +19,7 @@ from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.lost import lose_partly_written
 from oxinp._core.lazy.placement import followers, singles
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.layout import Layout, extent_of
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -383,8 +383,8 @@ def _miss(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
 
     They lie apart, or between each other, as columns of a matrix do.
     """
-    first, last = where._extent or where.extent  # `are_apart`, spelled out
-    low, high = layout._extent or layout.extent
+    first, last = where._extent or extent_of(where)  # `are_apart`, spelled out
+    low, high = layout._extent or extent_of(layout)
     if ptr + last <= start + low or start + high <= ptr + first:
         return True
     pitch = math.gcd(*where.strides, *layout.strides)

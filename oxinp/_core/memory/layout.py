@@ -257,18 +257,7 @@ class Layout:
     @property
     def extent(self) -> tuple[int, int]:
         """First byte and one past the last byte that the elements touch, counted from that of index zero."""
-        extent = self._extent
-        if extent is None:
-            low = high = 0
-            if self.size:
-                for step, n in zip(self.strides, self.shape, strict=True):
-                    if step < 0:
-                        low += step * (n - 1)
-                    else:
-                        high += step * (n - 1)
-                high += self.dtype.itemsize
-            extent = self._extent = low, high
-        return extent
+        return self._extent or extent_of(self)
 
     @property
     def byte_bounds(self) -> tuple[int, int]:
@@ -439,6 +428,20 @@ def form_of(layout: Layout) -> Layout:
         found._dense = layout._dense
     layout._form = found
     return found
+
+
+def extent_of(layout: Layout) -> tuple[int, int]:
+    """Find `Layout.extent`."""
+    low = high = 0
+    if layout.size:
+        for step, n in zip(layout.strides, layout.shape, strict=True):
+            if step < 0:
+                low += step * (n - 1)
+            else:
+                high += step * (n - 1)
+        high += layout.dtype.itemsize
+    layout._extent = extent = low, high
+    return extent
 
 
 def dense_of(layout: Layout) -> Layout:

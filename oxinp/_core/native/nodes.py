@@ -8,6 +8,7 @@ are not NumPy's own, tables that are full, and values that other code may change
 from __future__ import annotations
 
 from oxinp._core.lazy import schedule
+from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Record, Structure
 from oxinp._core.memory import layout as layouts
 from oxinp._core.memory.layout import Layout
@@ -38,6 +39,7 @@ from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._runtime.memory import Buffer
 
 _LEAF = offsets(Leaf, Leaf.__slots__)
+_OWNER = offsets(Pending, ("owner",))["owner"]
 _BUFFER_PTR = offsets(Buffer, ("ptr",))["ptr"]
 _LINES = {dtype: (dtype.itemsize,) for dtype in DTYPES}
 """The strides of vectors without gaps."""
@@ -88,6 +90,7 @@ def chain(kind: type, before: int | None) -> bytes:
     code.compare("r13", "rcx")
     code.jump("is first", "e")
     _move_entry(call)
+    code.load("r14", "rsp", GIVEN_VALUE)
     code.label("is first")
     call.make_tuple(NEW, "r13", "r12", "rbp", ("r14", TUPLE_ITEMS + 16))
     code.move("r14", "r13")
@@ -103,6 +106,29 @@ def _move_entry(call: Making) -> None:
     code.compare_number_with("rbp", SIZE, 1)
     code.jump("undo", "ne")
     code.load("rbp", "rbp", TUPLE_ITEMS)
+    _make_entry(call)
+    call.make_tuple(LEAVES, "rbp", "r13")
+
+
+def entry_at(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `chains.entry_at`."""
+    call = Making(kind, before)
+    code = call.code
+    call.begin_making(2)
+    code.load("r13", "rbp", 0)
+    code.load("rbp", "rbp", 8)
+    code.set("rcx", id(0))
+    code.compare("r13", "rcx")
+    code.jump("general", "e")
+    call.unless_type("r13", int, "general")
+    _make_entry(call)
+    call.end_making("r13")
+    return code.assembled()
+
+
+def _make_entry(call: Making) -> None:
+    """Let `r13`, a number of bytes, be what lies so far on in the Buffer in `rbp`."""
+    code = call.code
     call.unless_type("rbp", Buffer, "undo")
     code.load("r14", "rbp", _BUFFER_PTR)
     for each in ("r13", "r14"):
@@ -112,7 +138,6 @@ def _move_entry(call: Making) -> None:
         code.jump("undo", "l")
         if each == "r13":
             code.store("rsp", NUMBER, "rax")
-    code.load("r14", "rsp", GIVEN_VALUE)
     code.move("rdi", "rax")
     code.add_from("rdi", "rsp", NUMBER)
     code.call(objects.address("PyLong_FromSsize_t"))
@@ -123,7 +148,6 @@ def _move_entry(call: Making) -> None:
     code.set("rax", 0)
     code.store("rsp", PTR, "rax")
     call.put("r13", _LEAF["buffer"], "rbp")
-    call.make_tuple(LEAVES, "rbp", "r13")
 
 
 def dense_of(kind: type, before: int | None) -> bytes:
@@ -198,13 +222,55 @@ def pending(kind: type, before: int | None) -> bytes:
     code = call.code
     call.begin_making(3)
     code.load("rbx", "rbp", 0)
+    _load_layout(call)
+    call.make_tuple(GIVEN_VALUE, "r12", *[("rbp", 8 * i) for i in range(3)])
+    _make_array(call)
+    code.set("rdi", id(schedule.PENDING))
+    code.move("rsi", "r13")
+    code.call(objects.address("PyList_Append"))
+    code.store("rsp", NUMBER, "rax")
+    code.test_with("rsp", NUMBER, 1)
+    code.jump("undo", "ne")
+    call.end_making("r14")
+    return code.assembled()
+
+
+def wrap_result(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `results.wrap_result` of what has dimensions."""
+    call = Making(kind, before)
+    code = call.code
+    call.begin_making(1)
+    code.load("r12", "rbp", 0)
+    call.unless_type("r12", tuple, "general")
+    code.load("rbx", "r12", TUPLE_ITEMS)
+    _load_layout(call)
+    _make_array(call)
+    code.load("rbp", "r12", TUPLE_ITEMS + 8)
+    code.load("rbp", "rbp", TUPLE_ITEMS)
+    call.unless_type("rbp", Pending, "has no owner")
+    call.set_attribute("rbp", _OWNER, "r13")
+    code.label("has no owner")
+    call.end_making("r14")
+    return code.assembled()
+
+
+def _load_layout(call: Making) -> None:
+    """Let `rbx`, a graph, be its layout; leave scalars to Python."""
+    code = call.code
     call.unless_type("rbx", Graph, "general")
     code.load("rbx", "rbx", GRAPH["layout"])
     call.unless_type("rbx", Layout, "general")
     code.set("rcx", id(0))
     code.compare_with("rbx", LAYOUT["ndim"], "rcx")
     code.jump("general", "e")
-    call.make_tuple(GIVEN_VALUE, "r12", *[("rbp", 8 * i) for i in range(3)])
+
+
+def _make_array(call: Making) -> None:
+    """Let `r14` have a new array with the layout in `rbx` and the value in `r12`, and `r13` a reference to its storage.
+
+    That is weak.
+    """
+    code = call.code
     call.make(Storage, NEW, "r13")
     call.put("r13", HAS_OBJECTS, id(False))
     call.put("r13", VALUE, "r12")
@@ -219,14 +285,6 @@ def pending(kind: type, before: int | None) -> bytes:
     code.set("rsi", 0)
     code.call(objects.address("PyWeakref_NewRef"))
     call.made(KEY, "r13")
-    code.set("rdi", id(schedule.PENDING))
-    code.move("rsi", "r13")
-    code.call(objects.address("PyList_Append"))
-    code.store("rsp", NUMBER, "rax")
-    code.test_with("rsp", NUMBER, 1)
-    code.jump("undo", "ne")
-    call.end_making("r14")
-    return code.assembled()
 
 
-__all__ = ["chain", "dense_of", "graph_of", "pending", "reading", "recorded"]
+__all__ = ["chain", "dense_of", "entry_at", "graph_of", "pending", "reading", "recorded", "wrap_result"]

@@ -1,7 +1,7 @@
 """What an operator comes to on parts of arrays that are new, in machine code: what `combining.renew_pair` says.
 
-That is so of vectors of one size, or a vector and a number, whose structures the operator has met; everything else is
-left to Python, and so is what comes so often that it is to be entered.
+That is so of a vector, of two of one size, or one and a number, whose structures the operator has met; everything else
+is left to Python, and so is what comes so often that it is to be entered.
 """
 
 from __future__ import annotations
@@ -83,9 +83,13 @@ def renew_pair(kind: type, before: int | None) -> bytes:
 
 
 def _load_graphs(call: Making) -> None:
-    """Let `r12` and `r13` have the graphs of the operands in the key, of which one may be a number's."""
+    """Let `r12` and `r13` have the graphs of the operands in the key, of which one may be a number's, or be one."""
     code = call.code
     for register, place in (("r12", 0), ("r13", 1)):
+        if register == "r13":
+            code.move("r13", "r12")
+            code.compare_number_with("r14", SIZE, 1)
+            code.jump("are loaded", "e")
         is_other, is_loaded = call.new_label(), call.new_label()
         code.load(register, "r14", TUPLE_ITEMS + 8 * place)
         call.unless_type(register, Graph, is_other)
@@ -101,6 +105,7 @@ def _load_graphs(call: Making) -> None:
             code.label(is_next)
         code.jump("general")
         code.label(is_loaded)
+    code.label("are loaded")
 
 
 def _require_new(call: Making) -> None:
@@ -118,6 +123,8 @@ def _require_new(call: Making) -> None:
 def _find_join(call: Making) -> None:
     """Let `rbp` have what the operation comes to by structures, which the stack keeps."""
     code = call.code
+    code.compare_number_with("r14", SIZE, 1)
+    code.jump("alone in the key", "e")
     call.make_tuple(KEPT, "rbp", ("r12", GRAPH["structure"]), ("r13", GRAPH["structure"]))
     code.set("rsi", NONE)
     code.compare_number_with("r14", SIZE, 2)
@@ -139,6 +146,10 @@ def _find_join(call: Making) -> None:
     code.load("rdi", "r13", GRAPH["leaves"])
     code.compare_with("rdi", TUPLE_ITEMS, "rdx")
     code.jump("undo", "ne")
+    code.jump("apart")
+    code.label("alone in the key")
+    call.make_tuple(KEPT, "rbp", ("r12", GRAPH["structure"]))
+    code.set("rsi", NONE)
     code.label("apart")
     code.store("rsp", NUMBER, "rsi")
     code.set("rcx", NONE)
@@ -269,9 +280,13 @@ def _find_leaves(call: Making) -> None:
     code.load("rdi", "r12", GRAPH["leaves"])
     code.load("rsi", "rsp", KEY)
     code.set("rcx", NONE)
+    code.load("rdx", "rsp", KEPT)
+    code.compare_number_with("rdx", SIZE, 1)
+    code.jump("shared", "e")
     code.compare_with("rsi", TUPLE_ITEMS + 8, "rcx")
     code.load("rsi", "r13", GRAPH["leaves"])
     code.jump("joined", "e")
+    code.label("shared")
     call.keep_at(LEAVES, "rdi")
     code.jump("has leaves")
     code.label("number before")

@@ -35,7 +35,8 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Flagged 
     (graph,) = bound.graphs
     if len(graph.shape) == 2 and wanted.axes in {(0,), (1,)}:
         written = bound.layouts[0] if target is None else target
-        planner = graph.structure.plans.get(key_of(wanted, written))
+        # `key_of`, spelled out
+        planner = graph.structure.plans.get(("reduction", wanted.op, wanted.mask, written.dtype))
         matrix = None if planner is None else _matrix_of(planner, graph, wanted.axes[0], written)
         if matrix is not None:
             return matrix
@@ -63,26 +64,11 @@ def _matrix_of(planner: Any, graph: Graph, axis: int, target: Layout) -> Again |
             down, along = entry.strides
             steps += ((down // itemsize, along // itemsize),)
             alignments += (entry.alignment,)
-    return matrix_again(planner, graph.shape, axis, steps, alignments, target)
-
-
-def matrix_again(
-    planner: Any,
-    shape: tuple[int, ...],
-    axis: int,
-    steps: tuple[tuple[int, int], ...],
-    alignments: tuple[int, ...],
-    target: Layout,
-) -> Again | Flagged | Joined | None:
-    """Return how matrices of a shape are reduced along an axis into a vector, if others have been.
-
-    Parameters are those of `Reduction.columns_again`, but for the axis and the layout of the vector.
-    """
     if target.ndim != 1:
         return None
     written = target.strides[0] // target.dtype.itemsize
     find = planner.rows_again if axis else planner.columns_again
-    again: Again | Flagged | Joined | None = find(shape, steps, alignments, written, device().capability)
+    again: Again | Flagged | Joined | None = find(graph.shape, steps, alignments, written, device().capability)
     return again
 
 

@@ -192,7 +192,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
         reach_of(row),
         itemsizes_of(ufunc),
         pairs,
-        lambda key: renew(operation, pairs, key, key),
+        partial(renew_pair, operation),
     )
     return made
 
