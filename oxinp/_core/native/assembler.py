@@ -36,6 +36,14 @@ def _of_registers(opcode: int, reg: int, other: str) -> bytes:
     return bytes((0x48 | ((reg >> 3) << 2) | (number >> 3), opcode, 0xC0 | ((reg & 7) << 3) | (number & 7)))
 
 
+@functools.cache
+def _of_place(opcode: bytes, reg: int, base: str, index: str, scale: int, is_wide: bool) -> bytes:
+    start, number = _NUMBERS[base], _NUMBERS[index]
+    rex = 0x40 | (is_wide << 3) | ((reg >> 3) << 2) | ((number >> 3) << 1) | (start >> 3)
+    place = ((scale.bit_length() - 1) << 6) | ((number & 7) << 3) | (start & 7)
+    return bytes((rex, *opcode, 0x84 | ((reg & 7) << 3), place))
+
+
 class Assembler:
     """Machine code under construction."""
 
@@ -88,6 +96,29 @@ class Assembler:
     def store_byte(self, base: str, displacement: int, source: str) -> None:
         """``[base + displacement] = source``, of 8 bits."""
         self._with_memory(b"\x88", _NUMBERS[source], base, displacement)
+
+    def store_at(self, base: str, index: str, source: str, nbytes: int, displacement: int = 0) -> None:
+        """``base[index] = source``, of elements of 1, 2, 4 or 8 bytes, some bytes behind it."""
+        self._code += b"\x66" * (nbytes == 2)
+        self._at(b"\x88" if nbytes == 1 else b"\x89", _NUMBERS[source], base, index, nbytes, displacement)
+
+    def load_at(self, target: str, base: str, index: str, nbytes: int, displacement: int = 0) -> None:
+        """``target = base[index]``, likewise; the other bits are 0."""
+        opcode = {1: b"\x0f\xb6", 2: b"\x0f\xb7"}.get(nbytes, b"\x8b")
+        self._at(opcode, _NUMBERS[target], base, index, nbytes, displacement)
+
+    def compare_byte_at(self, base: str, index: str, number: int) -> None:
+        """Compare ``base[index]``, of 8 bits, with a number."""
+        self._at(b"\x80", 7, base, index, 1, 0)
+        self._code.append(number)
+
+    def _at(self, opcode: bytes, reg: int, base: str, index: str, nbytes: int, displacement: int) -> None:
+        self._code += _of_place(opcode, reg, base, index, nbytes, nbytes == 8) + _NUMBER.pack(displacement)
+
+    def count_unless_below(self, target: str) -> None:
+        """``target += 1`` unless what was compared last was below, without a sign, what it was compared with."""
+        number = _NUMBERS[target]
+        self._code += bytes((0x48 | (number >> 3), 0x83, 0xD8 | (number & 7), 0xFF))
 
     def store_float(self, base: str, displacement: int, integer: str) -> None:
         """``[base + displacement] = float(integer)``, of 64 bits."""
@@ -204,6 +235,15 @@ class Assembler:
     def or_register(self, target: str, other: str) -> None:
         """``target |= other``."""
         self._with_registers(0x09, _NUMBERS[other], target)
+
+    def exclude_register(self, target: str, other: str) -> None:
+        """``target ^= other``."""
+        self._with_registers(0x31, _NUMBERS[other], target)
+
+    def shift_right(self, target: str, bits: int) -> None:
+        """``target >>= bits``, of a number without a sign."""
+        self._with_registers(0xC1, 5, target)
+        self._code.append(bits)
 
     def compare_number(self, register: str, number: int) -> None:
         """Compare a register with a number of 32 bits."""

@@ -14,7 +14,7 @@ from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import LAUNCH, SAMPLED, balance
 from oxinp._core.lazy.handle import NOWHERE
 from oxinp._core.memory.storage import Stale
-from oxinp._core.native import loops, objects
+from oxinp._core.native import loops, masks, objects
 from oxinp._core.native.function import (
     AT,
     COUNT,
@@ -173,6 +173,9 @@ def _return_chosen(function: Function, numpys: int) -> None:
     code.label("advanced")
     _load_advanced(function, "r14")
     _require_indexed(function, "r14")
+    masks.read(function, "of numbers")
+    code.jump(is_made)
+    code.label("of numbers")
     function.call_keeping(numpys, "r12", "r14", result="r13")
     code.label("found")
     code.compare_number("r13", 0)
@@ -425,6 +428,8 @@ def _write_chosen(function: Function, numpys: int) -> None:
         code.move("rbp", "r15")
         if label == "mixed":
             code.jump("chosen")
+    masks.write(function, "by numbers")
+    code.label("by numbers")
     function.keep("rbp")
     code.label("chosen")
     function.begin_writing("r13")
@@ -520,7 +525,7 @@ def _add_place(function: Function, axis: int, key: str, item: int | None) -> Non
 
 def ass_subscript(kind: type, before: int) -> bytes:
     """Return the code of ``array[key] = value``, for integers and slices, and numbers or arrays of dtypes that fit."""
-    function = Function(kind, before)
+    function = Function(kind, before, loops.STACK)
     code, numpys = function.code, objects.slot(np.ndarray, "ass_subscript").value
     function.begin()
     code.label("start")
