@@ -27,8 +27,9 @@ def on_device(config):
     config.offload_threshold = 0
 
 
-def test_what_is_being_recorded_reads_what_was_there(monkeypatch):
+def test_what_is_being_recorded_reads_what_was_there(config, monkeypatch):
     """Another thread gets the host side between the look at an operand and the entry among what is pending."""
+    config.machine_code = False  # where no other thread runs meanwhile
     x = np.arange(200.0) + 0
     np.evaluate(x)
     lent = []

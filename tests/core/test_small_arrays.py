@@ -249,7 +249,7 @@ def test_the_first_that_grow_are_not_computed_on_the_host(column):
 
     texts = operator_texts._texts(may_warn=False, is_heavy=False)
     made, _ = texts.of_two(
-        subtract, lambda *given: general.append(given), None, lambda *_: False, 16, lambda *_: 8, {}, *(None,) * 3
+        subtract, lambda *given: general.append(given), None, lambda *_: False, 16, lambda *_: 8, {}, *(None,) * 2
     )
     for other in (b, a.T, b[None]):
         made(a, other)
