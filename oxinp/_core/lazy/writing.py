@@ -247,7 +247,9 @@ def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
     given = source.value[0]
     if given.met >= MEETINGS:
         written, leaves, mask = read(layout, storage.value)
-        graph = chains.copying(written.layout, given.dtype)
+        dtype = given.layout.dtype
+        known = written.programs  # `copying`, spelled out
+        graph = (known and known.get(("copy", dtype))) or chains.copying(written.layout, dtype)
     else:
         _, (buffer,), mask = storage.value
         graph, leaves = chains.copy_of(layout, given.layout), (chains.entry_at(layout.offset, buffer),)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 WARP = 32
 NUM_WARPS = 8
 BLOCK = WARP * NUM_WARPS
-MAX_AT_ONCE, MAX_WORDS = 4, 16  # partial results that a thread loads before it uses the first, and their registers
+MAX_AT_ONCE, MAX_WORDS = 8, 32  # partial results that a thread loads before it uses the first, and their registers
 
 
 class ColumnsSpec(ReductionSpec):
