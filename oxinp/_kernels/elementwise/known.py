@@ -160,13 +160,17 @@ class KnownChains(Planner):
             # `tile.geometry`, spelled out
             values = *loops.values, num_columns, num_rows, across, *magic(across), below, *magic(below)
             return kernel, (across * below, 1, 1), values
-        nest = Nest(shape, steps, (0,) * len(steps))
         other: Any = loops.linear
         elements, rows, columns, others = loops.nbytes
         if num_rows * (elements * num_columns + rows) + columns * num_columns + others >= MIN_TUNED_NBYTES:
-            other = measured(other, nest, device)
+            other = measured(other, Nest(shape, steps, (0,) * len(steps)), device)
         kernel = self._kernels.get(other)
-        return None if kernel is None else (kernel, *linear.geometry(other, nest))
+        if kernel is None:
+            return None
+        vector = other.vector  # `linear.geometry`, spelled out
+        units, per_row = num_rows * num_columns // vector, num_columns // vector
+        values = *loops.values, units, num_rows * num_columns - units * vector, per_row, *magic(per_row)
+        return kernel, (-(-units // (linear.BLOCK * other.unroll)) or 1, 1, 1), values
 
     def _meet_loops(
         self, steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...], num_columns: int
