@@ -48,17 +48,17 @@ def strided_passes(p: Problem) -> Any:
     if way == "chain":
         elementwise.plan(shape, inputs, instrs, [Output(total, output)], device)
     elif way == "reduction":
-        reduce.plan(shape, axes, inputs, instrs, total, op, reduced, device)
+        reduce.plan(shape, axes, inputs, instrs, total, op, reduced, device, has_flags=p.chance(50))
     elif way == "extremum":
         place, found = reduced.replace(type=i64), extremum_at(type_, 0, is_max=p.chance(50))
-        reduce.plan(shape, axes, inputs, instrs, total, found, place, device)
+        reduce.plan(shape, axes, inputs, instrs, total, found, place, device, has_flags=p.chance(50))
     elif way == "scan":
         if type_.is_integer and p.chance(40):
             op, output = ReduceOp("sum", i64, 0, add), output.replace(type=i64)
         scan.plan(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
     elif 0 not in shape:
         elementwise.choose(shape, inputs, instrs, [Output(total, output)])
-        reduce.choose(shape, axes, inputs, instrs, total, op, reduced, device)
+        reduce.choose(shape, axes, inputs, instrs, total, op, reduced, device, has_flags=p.chance(50))
         scan.choose(shape, axes[0], inputs, instrs, total, scannable(op), output, device)
 
 
