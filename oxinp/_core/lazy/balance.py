@@ -24,6 +24,7 @@ from weakref import ref
 
 from oxinp._config import before_change, config
 from oxinp._core.lazy import explain
+from oxinp._core.memory.storage import Leaf
 from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
 
@@ -216,10 +217,12 @@ class Balance:
         """
         if nbytes < self.reach:
             for entry in leaves:  # of a view it is the array that counts, which is placed as a whole; numbers have none
-                held_nbytes = getattr(entry, "nbytes", None)
-                if held_nbytes is None:
+                if type(entry) is Leaf:
+                    held_nbytes = entry.buffer.nbytes
+                elif (held_nbytes := getattr(entry, "nbytes", None)) is None:
                     held_nbytes = entry.buffer.nbytes if hasattr(entry, "buffer") else 0
-                nbytes = max(nbytes, held_nbytes)
+                if held_nbytes > nbytes:  # noqa: PLR1730 - a call costs as much as the rest
+                    nbytes = held_nbytes
                 if _SELECTED and (held := getattr(entry, "buffer", None)) is not None:
                     nbytes = max(nbytes, _SELECTED.get(ref(held), 0))
         if nbytes < self.reach:

@@ -151,20 +151,20 @@ def _make_entry(call: Making) -> None:
 
 
 def dense_of(kind: type, before: int | None) -> bytes:
-    """Return the code of a call of `layout.dense_of` of a vector."""
+    """Return the code of a call of `layout.dense_of` of a vector, or of what its table has."""
     call = Making(kind, before)
     code = call.code
     call.begin_making(1)
     code.load("rbx", "rbp", 0)
     call.unless_type("rbx", Layout, "general")
-    for name, number, condition in (("ndim", 1, "ne"), ("size", 0, "e")):
-        code.set("rcx", id(number))
-        code.compare_with("rbx", LAYOUT[name], "rcx")
-        code.jump("general", condition)
     code.load("r13", "rbx", LAYOUT["dtype"])
     call.select("r13", (SCALAR_TYPE, lambda dtype: dtype.type), (STRUCTURE_OF, _LINES.__getitem__))
     call.make_tuple(KEY, "r14", "r13", ("rsp", SCALAR_TYPE), ("rbx", LAYOUT["shape"]))
     call.look_up(layouts.CONTIGUOUS, layouts.ROOM, "r13", "found")
+    for name, number, condition in (("ndim", 1, "ne"), ("size", 0, "e")):
+        code.set("rcx", id(number))
+        code.compare_with("rbx", LAYOUT[name], "rcx")
+        code.jump("undo", condition)
     call.make(Layout, NEW, "r13")
     call.copy("rbx", "r13", ("dtype", "shape", "ndim", "size", "nbytes"))
     code.load("rdx", "rsp", STRUCTURE_OF)

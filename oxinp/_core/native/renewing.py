@@ -1,13 +1,14 @@
 """What an operator comes to on parts of arrays that are new, in machine code: what `combining.renew_pair` says.
 
-That is so of a vector, of two of one size, or one and a number, whose structures the operator has met; everything else
-is left to Python, and so is what comes so often that it is to be entered.
+That is so of one operand, of two of one shape, or one and a number, which are vectors or lie without gaps, and whose
+structures the operator has met; everything else is left to Python, and so is what comes so often that it is to be
+entered.
 """
 
 from __future__ import annotations
 
 from oxinp._core.lazy.combining import NUMBERS
-from oxinp._core.lazy.expr import Graph, Operation, Record, Structure
+from oxinp._core.lazy.expr import MAX_NDIM, Graph, Operation, Record, Structure
 from oxinp._core.memory.layout import Layout, dense_of
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.native import objects
@@ -40,6 +41,7 @@ _STRUCTURE, _LOOP, _SCALARS, _CONVERT = (TUPLE_ITEMS + 8 * place for place in (0
 """Where a `Join` has what."""
 _OUTPUT = TUPLE_ITEMS + 8
 """Where a `Loop` has its dtype."""
+_EQUAL = 2  # among Python's comparisons
 
 
 def renew_pair(kind: type, before: int | None) -> bytes:
@@ -55,10 +57,7 @@ def renew_pair(kind: type, before: int | None) -> bytes:
     code.load("r14", "rbp", 8)
     call.unless_type("rbx", Operation, "general")
     call.unless_type("r14", tuple, "general")
-    code.load("rcx", "rbx", _OPERATION["pairs"])
-    code.load("rcx", "rcx", OLD)
-    code.compare_number_with("rcx", SIZE, 0)
-    code.jump("general", "ne")
+    _require_unknown(call)
     _load_graphs(call)
     _require_new(call)
     _find_join(call)
@@ -80,6 +79,20 @@ def renew_pair(kind: type, before: int | None) -> bytes:
     call.fill_record("r13", "r12", "r14")
     call.end_making("r13")
     return code.assembled()
+
+
+def _require_unknown(call: Making) -> None:
+    """Go on unless the operation has known the key before, which Python brings back."""
+    code, is_unknown = call.code, call.new_label()
+    code.load("rdi", "rbx", _OPERATION["pairs"])
+    code.load("rdi", "rdi", OLD)
+    code.compare_number_with("rdi", SIZE, 0)
+    code.jump(is_unknown, "e")
+    code.move("rsi", "r14")
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("general", "ne")
+    code.label(is_unknown)
 
 
 def _load_graphs(call: Making) -> None:
@@ -172,7 +185,7 @@ def _find_join(call: Making) -> None:
 
 
 def _find_layout(call: Making) -> None:
-    """Let the stack have the layout of the result, and go on if both graphs are of vectors of one size, or a number."""
+    """Let the stack have the layout of the result, and go on if both graphs are of one shape, or one is a number's."""
     code = call.code
     code.set("rcx", id(True))
     code.compare_with("r12", GRAPH["is_scalar"], "rcx")
@@ -181,14 +194,9 @@ def _find_layout(call: Making) -> None:
     code.compare_with("r13", GRAPH["is_scalar"], "rcx")
     code.jump("one vector", "e")
     code.load("r14", "r13", GRAPH["layout"])
-    _require_vector(call, "r13", "r14")
-    _require_vector(call, "r12", "rbx")
-    for layout, register in (("rbx", "rsi"), ("r14", "rdi")):
-        code.load(register, layout, LAYOUT["size"])
-    load_small(call, "rdx", "rsi", "undo")
-    load_small(call, "rcx", "rdi", "undo")
-    code.compare("rdx", "rcx")
-    code.jump("undo", "ne")
+    _require_dense(call, "r13", "r14")
+    _require_dense(call, "r12", "rbx")
+    _require_same_shape(call)
     code.load("rdi", "r14", LAYOUT["dtype"])
     code.load("rdi", "rdi", DTYPE_ITEMSIZE)
     code.load("r14", "r14", LAYOUT["_dense"])
@@ -197,10 +205,10 @@ def _find_layout(call: Making) -> None:
     code.compare_with("r13", GRAPH["is_scalar"], "rcx")
     code.jump("undo", "e")
     code.load("rbx", "r13", GRAPH["layout"])
-    _require_vector(call, "r13", "rbx")
+    _require_dense(call, "r13", "rbx")
     code.jump("alone")
     code.label("one vector")
-    _require_vector(call, "r12", "rbx")
+    _require_dense(call, "r12", "rbx")
     code.label("alone")
     code.set("rdi", 0)
     code.set("r14", NONE)
@@ -209,13 +217,43 @@ def _find_layout(call: Making) -> None:
     _load_dense(call)
 
 
-def _require_vector(call: Making, graph: str, layout: str) -> None:
-    """Go on if a graph is of a vector with elements, which are computed or lie at multiples of their size."""
-    code, is_aligned = call.code, call.new_label()
-    for name, number, condition in (("ndim", 1, "ne"), ("size", 0, "e")):
+def _require_same_shape(call: Making) -> None:
+    """Go on if the layouts in `rbx` and `r14` have one shape."""
+    code, is_same = call.code, call.new_label()
+    code.load("rdi", "rbx", LAYOUT["shape"])
+    code.load("rsi", "r14", LAYOUT["shape"])
+    code.compare("rdi", "rsi")
+    code.jump(is_same, "e")
+    code.set("rdx", _EQUAL)
+    code.call(objects.address("PyObject_RichCompareBool"))
+    code.store("rsp", NUMBER, "rax")
+    code.load_int("rax", "rsp", NUMBER)
+    code.compare_number("rax", 1)
+    code.jump("undo", "ne")
+    code.label(is_same)
+
+
+def _require_dense(call: Making, graph: str, layout: str) -> None:
+    """Go on if a graph is of a vector or has no gaps, and its elements are computed or lie at multiples of their size.
+
+    Elements by themselves are left to Python.
+    """
+    code, is_aligned, is_line = call.code, call.new_label(), call.new_label()
+    for name, number in (("ndim", 0), ("size", 0)):
         code.set("rcx", id(number))
         code.compare_with(layout, LAYOUT[name], "rcx")
-        code.jump("undo", condition)
+        code.jump("undo", "e")
+    code.set("rcx", id(1))
+    code.compare_with(layout, LAYOUT["ndim"], "rcx")
+    code.jump(is_line, "e")
+    code.load("rdi", layout, LAYOUT["ndim"])
+    load_small(call, "rdx", "rdi", "undo")
+    code.compare_number("rdx", MAX_NDIM)
+    code.jump("undo", "g")
+    code.set("rcx", id(True))
+    code.compare_with(layout, LAYOUT["is_contiguous"], "rcx")
+    code.jump("undo", "ne")
+    code.label(is_line)
     code.load("rsi", graph, GRAPH["nodes"])
     code.compare_number_with("rsi", SIZE, 0)
     code.jump(is_aligned, "ne")
@@ -242,7 +280,7 @@ def _note_widest(call: Making) -> None:
 
 
 def _load_dense(call: Making) -> None:
-    """Let the stack have the dense layout of the vector in `rbx`, or of another of its size, which may be in `r14`."""
+    """Let the stack have the dense layout of that in `rbx`, or of another of its shape, which may be in `r14`."""
     code = call.code
     code.load("rsi", "rbx", LAYOUT["_dense"])
     code.set("rcx", NONE)

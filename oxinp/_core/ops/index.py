@@ -190,9 +190,13 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         host = None
     if host is None:
         layout, is_element = locate(array._layout, key) if located is None else located
-        if given_storage is storage and (value._known is layout or (value._known or value._layout).same(layout)):
+        if given_storage is storage and (
+            (seen := value._known or value._layout) is layout or (seen.offset == layout.offset and seen.same(layout))
+        ):
             return  # what an in-place operator on a view leaves behind, as in x[1:] += 1
-        is_unknown = (reference := ref(storage)) not in _accesses and reference not in _followers
+        is_unknown = not (_accesses or _followers) or (
+            (reference := ref(storage)) not in _accesses and reference not in _followers
+        )
         is_plain = is_unknown and layout.nbytes > SMALL_NBYTES and not balance.limit
         if not is_plain and placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
             fetch_storage(storage)
