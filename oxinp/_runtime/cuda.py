@@ -294,14 +294,18 @@ class CudaBackend:
     def upload(self, ptr: int, array: np.ndarray[Any, Any]) -> None:
         """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
         if array.nbytes:
-            self._transfers.upload(ptr, array, self._order(((ptr, True),), is_transfer=True))
-            self._order(((ptr, True),), is_transfer=True)  # others may have looked before all was queued
+            if here.are_several:
+                self._transfers.upload(ptr, array, self._order(((ptr, True),), is_transfer=True))
+                self._order(((ptr, True),), is_transfer=True)  # others may have looked before all was queued
+            else:
+                self._transfers.upload(ptr, array, 0)
             stats.h2d_bytes += array.nbytes
 
     def download(self, array: np.ndarray[Any, Any], ptr: int) -> None:
         """Fill a C-contiguous writable array from the device; the data is there when this returns."""
         if array.nbytes:
-            self._transfers.download(array, ptr, self._order(((ptr, False),), is_transfer=True))
+            stream = self._order(((ptr, False),), is_transfer=True) if here.are_several else 0
+            self._transfers.download(array, ptr, stream)
             stats.d2h_bytes += array.nbytes
             for hook in hooks.after_waiting:
                 hook()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["empty", "trim"]
 
 MIN_NBYTES = 2 << 20
-"""Smaller arrays come from the host's heap, which keeps what is freed itself: they take longer to look for than to copy."""
+"""Smaller arrays come from the host's heap, which keeps what is freed itself, and are copied at once."""
 _PAGE = 4096
 MAX_WASTE = 8
 """A block serves arrays that take all of it but such a part."""

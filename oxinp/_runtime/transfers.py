@@ -52,15 +52,17 @@ class Transfers:
     def upload(self, ptr: int, array: np.ndarray[Any, Any], stream: int) -> None:
         """Copy an array to the device; it may be changed as soon as this returns."""
         address, nbytes = array.ctypes.data, array.nbytes
-        is_pageable = self._is_pageable(address)
-        if not is_pageable and nbytes <= BRIEF_NBYTES:
+        if not self._is_pageable(address):
+            if nbytes > BRIEF_NBYTES:
+                # The bus reads the array itself: wait until it has.
+                self._memory.upload_async(ptr, address, nbytes, stream)
+                self._driver.cuStreamSynchronize(stream)
+                return
             array = array.copy()
-            address, is_pageable = array.ctypes.data, True
-        if not is_pageable:
-            # The bus reads the array itself: wait until it has.
-            self._memory.upload_async(ptr, address, nbytes, stream)
-            self._driver.cuStreamSynchronize(stream)
-        elif not self._is_staged(nbytes, lambda ring: ring.upload(ptr, _as_bytes(array), stream)):
+            address = array.ctypes.data
+        if nbytes < STAGED_NBYTES or not self._is_staged(
+            nbytes, lambda ring: ring.upload(ptr, _as_bytes(array), stream)
+        ):
             self._memory.upload_async(ptr, address, nbytes, stream)
 
     def download(self, array: np.ndarray[Any, Any], ptr: int, stream: int) -> None:

@@ -48,3 +48,17 @@ def test_moves_of_dates_stay_on_the_device(stats):
     oxinp.evaluate(copied)
     assert stats().d2h_bytes == before
     assert_same(copied[-3:], numpy.array([2, 0, 0], "M8[s]"))
+
+
+def test_first_uploads_of_arrays_of_all_kinds(stats):
+    """Of vectors and matrices in C and Fortran order, and of types that the device has no kernels for."""
+    random = numpy.random.default_rng(4)
+    matrix = numpy.asfortranarray(random.normal(size=(30, 20)))
+    for theirs in (random.normal(size=50), matrix, matrix.T, matrix[:, :1].copy(), numpy.arange(12).reshape(3, 4)):
+        before = stats().h2d_bytes
+        ours = oxinp.array(theirs, order="K")
+        assert numpy.array_equal(oxinp.asnumpy(ours + 1), theirs + 1)
+        assert stats().h2d_bytes - before == theirs.nbytes
+        ours += 1
+        assert numpy.array_equal(oxinp.asnumpy(ours + 1), theirs + 1 + 1)
+    assert numpy.array_equal(oxinp.asnumpy(oxinp.asarray(numpy.ones(3, numpy.longdouble)) + 1), numpy.full(3, 2.0))

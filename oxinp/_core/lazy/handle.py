@@ -79,6 +79,7 @@ class Handle:
         return self._held or _stored(self)
 
 
+_new = object.__new__
 NOWHERE = object()
 """What views have for a key that are no part of a whole array at one."""
 
@@ -140,6 +141,10 @@ def device_value(storage: Storage) -> Value:
 
 def _upload(storage: Storage) -> Value:
     """Bring a storage that is only on the host to the device, unless somebody has done so; under its lock."""
+    if storage.stale is None and not here.are_several:
+        value = _upload_first(storage)
+        if value is not None:
+            return value
     pin = parted(storage)
     if pin is not None:
         if not pin.is_needed():
@@ -195,6 +200,43 @@ def _upload(storage: Storage) -> Value:
     with SIDES:
         if storage.stale is stale:  # else it has been pinned since
             if not stale.is_outdated():  # else it has been written to since, and this copy is not kept
+                storage.value = value
+            storage.stale = None
+    return value
+
+
+def _upload_first(storage: Storage) -> Value | None:
+    """Do as `_upload` for a storage of which there has been no copy; None where there is more to it.
+
+    What is small is uploaded before each product with a large matrix: the steps of that are spelled out.
+    """
+    backend, stale = device(), _new(Stale)
+    stale.buffer = stale.lines = None
+    stale.low = stale.high = stale.num_writes = 0
+    stale.is_uploading = True
+    with SIDES:
+        host = storage.host
+        if host is None or host.dtype not in DEVICE_TYPES or not host.flags.c_contiguous or explain.REPORTS:
+            return None
+        if storage.value is not None or storage.stale is not None:
+            return None
+        stale.low = nbytes = host.nbytes
+        storage.stale = stale  # from here on nobody writes to the host side without noting it
+    try:
+        buffer = backend.allocate(nbytes)
+        backend.upload(buffer.ptr, host)
+    except BaseException:
+        with SIDES:
+            if storage.stale is stale:
+                storage.stale = None
+        raise
+    balance.uploaded(nbytes, nbytes)
+    if returned:
+        note_uploaded(storage)
+    value = on_device(Layout.of(host.dtype, host.shape), buffer)
+    with SIDES:
+        if storage.stale is stale:  # else it has been pinned since
+            if stale.high <= stale.low and stale.lines is None:  # else written to, and this copy is not kept
                 storage.value = value
             storage.stale = None
     return value
@@ -265,10 +307,11 @@ def host_view(handle: Handle) -> np.ndarray[Any, Any]:
 
 def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return the host side of a storage and the view of that very array; other threads may put another in its place."""
-    host = handle._storage.host
+    storage = handle._held or handle._storage
+    host = storage.host
     if host is None:
-        host = fetch_storage(handle._storage)
-    is_of_objects = handle._storage.has_objects
+        host = fetch_storage(storage)
+    is_of_objects = storage.has_objects
     if handle._host is host or (is_of_objects and handle._seen is not None):
         return host, handle._seen
     layout = handle._known or handle._layout
@@ -322,7 +365,7 @@ def fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
 
 
 def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
-    if storage.host is None and (pin := parted(storage)) is not None:
+    if storage.host is None and storage.stale is not None and (pin := parted(storage)) is not None:
         fetch_rest(storage, pin)
     if storage.host is None:
         graph, leaves, mask = schedule.materialise(storage)
@@ -333,7 +376,9 @@ def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
             explain.note("copy", f"{layout.nbytes} B to the host", "read there")
         if layout.nbytes:
             backend = device_of(leaves[0])
-            host = host_blocks.empty(layout.nbytes, backend)
+            nbytes = layout.nbytes
+            is_large = nbytes >= host_blocks.MIN_NBYTES
+            host = host_blocks.empty(nbytes, backend) if is_large else np.empty(nbytes, np.uint8)
             backend.download(host, leaves[0].ptr)
         else:
             host = np.empty(0, np.uint8)

@@ -126,6 +126,8 @@ def _give_ring(reports: Reports) -> None:
     if reports.ring is None:  # no other thread runs between this and the assignment, since nothing is called
         reports.ring = made
         _RINGS.add(made)
+        if check not in hooks.after_waiting:  # it is asked each time that anybody waits
+            hooks.after_waiting.append(check)
 
 
 def check() -> None:
@@ -141,5 +143,4 @@ def settle(result: Handle) -> None:
         device().synchronize()
 
 
-hooks.after_waiting.append(check)
 hooks.in_forked_child.append(_RINGS.clear)
