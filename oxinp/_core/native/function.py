@@ -11,7 +11,7 @@ NumPy's own functions are called in the user's frame, so that what they warn of 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -115,6 +115,44 @@ class Function(Frame):
         code.compare_with(handle, HOST, "rax")
         code.jump(label, "ne")
         code.label(is_valid)
+
+    def end_with_bringing(self, bring: Callable[..., bool], *operands: str) -> None:
+        """Lay out ``elsewhere``: what is not on the host is fetched if it belongs there, and all begins at ``start``.
+
+        Operands are in registers, or in a tuple in `rbp` if none are given.
+        """
+        code, is_called = self.code, self.new_label()
+        code.label("elsewhere")
+        code.set("rax", id(balance))
+        code.load("rax", "rax", LIMIT)
+        code.set("rcx", id(0))
+        code.compare("rax", "rcx")
+        code.jump("general", "e")
+        self.unless_reported()
+        for place, each in enumerate(operands):
+            code.store("rsp", 8 + 8 * place, each)
+        code.set("rdi", id(bring))
+        if operands:
+            code.move("rsi", "rsp")
+            code.add("rsi", 8)
+            code.set("rdx", len(operands))
+            code.set("rcx", 0)
+            code.call(objects.address("PyObject_Vectorcall"))
+        else:
+            code.move("rsi", "rbp")
+            code.set("rdx", 0)
+            code.call(objects.address("PyObject_Call"))
+        code.move("r15", "rax")
+        code.compare_number("rax", 0)
+        code.jump(is_called, "ne")
+        code.call(objects.address("PyErr_Clear"))
+        code.jump("general")  # where it is raised again
+        code.label(is_called)
+        self.drop("r15")
+        code.set("rcx", id(True))
+        code.compare("r15", "rcx")
+        code.jump("start", "e")
+        code.jump("general")
 
     def load_few(self, target: str) -> None:
         """Let a register have what marks small arrays."""

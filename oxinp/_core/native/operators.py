@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from oxinp._core.lazy import inlining
+from oxinp._core.lazy.bringing import brought
 from oxinp._core.native import elementwise, loops
 from oxinp._core.native.assembler import filled, stand_ins
 from oxinp._core.native.function import MIDDLING, MOST_WRITTEN, NONE, WIDE, Function
@@ -28,9 +29,12 @@ _COMPARED = (ctypes.c_uint64 * 6)(
 
 
 def load_operand(function: Function, handle: str, target: str, most: int | None, label: str = "general") -> None:
-    """Let a register have the host's view of an operand of ours that is small; go to a label if it is not."""
+    """Let a register have the host's view of an operand of ours that is small; go to a label if it is not.
+
+    ``elsewhere`` is where to go if it is not on the host.
+    """
     is_few = function.new_label()
-    function.load_seen(target, handle, storage="r13")
+    function.load_seen(target, handle, storage="r13", label="elsewhere")
     function.require_few(handle, target, label)
     if most is not None:
         function.if_all_few(is_few)
@@ -162,6 +166,7 @@ def _binary(kind: type, reach: int, *, is_kept: bool) -> bytes:
     code.label("compute")
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
     _compute_middling(function, kind, numpys, load_rows, reach, is_kept=is_kept)
+    function.end_with_bringing(brought, "rbx", "rbp")
     function.end_wrap("r13")
     function.end_of_two(_METHOD, _REFLECTED)
     return code.assembled()
@@ -188,6 +193,7 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
     _load_other(function, kind, "r14", None)
     compute(function, numpys, call_loop, "r12", "r14", is_kept=True)
     _compute_middling(function, kind, numpys, load_rows, reach)
+    function.end_with_bringing(brought, "rbx", "rbp")
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
@@ -213,6 +219,7 @@ def _unary(kind: type, reach: int) -> bytes:
     _require_middling(function, "r12", reach)
     function.count_learned(reach, "start")
     compute(function, numpys, call_loop, "r12", is_few=False)
+    function.end_with_bringing(brought, "rbx")
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
@@ -250,6 +257,7 @@ def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     function.multiply_extents("r12")
     function.require_reach(reach)
     compute(function, numpys, code.jump, "r12", "rbp", is_few=False)
+    function.end_with_bringing(brought, "rbx")
     code.label("with a modulus")
     code.set("r12", id(NotImplemented))
     function.keep("r12")
@@ -329,7 +337,7 @@ def _in_place(kind: type, reach: int, *, is_kept: bool) -> bytes:
     function.require_writable("rbx")
     code.store("rsp", 8, "r13")  # which the other operand's takes the place of
     function.unless_type("rbp", kind, "number")
-    function.load_seen("r14", "rbp", storage="r13")
+    function.load_seen("r14", "rbp", storage="r13", label="elsewhere")
     function.require_middle("r14", "as large")  # it may broadcast: no more is written than the first has
     code.jump("loaded")
     code.label("as large")
@@ -343,6 +351,7 @@ def _in_place(kind: type, reach: int, *, is_kept: bool) -> bytes:
     elementwise.compute_into(function, load_rows, ("r12", "r14"), "NumPy's")
     code.jump("done")
     _write_as_numpy(function, numpys, is_kept=is_kept)
+    function.end_with_bringing(brought, "rbx", "rbp")
     code.label("done")
     function.keep("rbx")
     code.move("rax", "rbx")

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from oxinp._core.lazy.balance import LAUNCH
+from oxinp._core.lazy.bringing import brought_vectors
 from oxinp._core.native import loops
 from oxinp._core.native.frame import ROOM
 from oxinp._core.native.function import LIGHT, MIDDLE, MOST, MOST_LIGHT, Function
@@ -232,6 +233,7 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     for each in ("r12", "r14"):
         function.require_elements(each, (np.float64, np.float32))
     compute(function, numpys, partial(call_loop, function), "r12", "r14", is_few=False)
+    function.end_with_bringing(brought_vectors, "rbx", "rbp")
     function.end_wrap("r13")
     function.end_of_two(*(id(getattr(kind, name)) for name in ("__matmul__", "__rmatmul__")))
     return code.assembled()

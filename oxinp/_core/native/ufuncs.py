@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy import inlining
+from oxinp._core.lazy.bringing import brought
 from oxinp._core.native import elementwise, loops, objects
 from oxinp._core.native.call import FLAGS, GIVEN, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function
@@ -121,11 +122,11 @@ def _load_two(function: Function, arrays: type) -> None:
     code = function.code
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "reflected")
-    function.load_seen("r12", "r13", storage="r8")
+    function.load_seen("r12", "r13", storage="r8", label="elsewhere")
     function.require_host("r13", "r12", is_learned=True)
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "number")
-    function.load_seen("r14", "r13", storage="r8")
+    function.load_seen("r14", "r13", storage="r8", label="elsewhere")
     function.require_host("r13", "r14", is_learned=True)
     function.multiply_broadcast("r12", "r14")
     code.jump("counted")
@@ -136,7 +137,7 @@ def _load_two(function: Function, arrays: type) -> None:
     code.label("reflected")
     code.load("r13", "rbp", TUPLE_ITEMS + 8)
     function.unless_type("r13", arrays, "two numbers")
-    function.load_seen("r14", "r13", storage="r8")
+    function.load_seen("r14", "r13", storage="r8", label="elsewhere")
     function.require_host("r13", "r14", is_learned=True)
     code.load("r13", "rbp", TUPLE_ITEMS)
     load_number(function, "r13", "r14", "r12", is_kept=False)
@@ -197,6 +198,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     function.unless_type("rbx", kind, "general")
     code.compare_number("rdx", 0)
     code.jump("keywords", "ne")
+    code.label("start")
     code.load("rax", "rbp", SIZE)
     code.compare_number("rax", 1)
     code.jump("two", "ne")
@@ -205,7 +207,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.jump("general", "ne")
     code.load("r13", "rbp", TUPLE_ITEMS)
     function.unless_type("r13", arrays, "one number")
-    function.load_seen("r12", "r13", storage="r8")
+    function.load_seen("r12", "r13", storage="r8", label="elsewhere")
     function.require_host("r13", "r12", is_learned=True)
     function.multiply_extents("r12")
     count_words("r12")
@@ -230,6 +232,7 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     require_light()
     _compute_two(function, numpys)
     _call_into(function, arrays, arity, numpys, require_light)
+    function.end_with_bringing(brought)
     function.end_wrap("r13")
     function.end()
     return code.assembled()

@@ -1,0 +1,45 @@
+"""Bringing small results of the device to the host, where balance has learned that arrays of their size belong there.
+
+Machine code asks for it where an operand is not on the host, and begins again: what the general way finds out about an
+operation there takes as long as several of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.handle import Handle, host_and_view
+from oxinp._core.memory.storage import SHARED
+
+
+def brought(*operands: Any) -> bool:
+    """Fetch operands of an elementwise operation that is the host's; whether there are such.
+
+    None is where anything is too large for that, or is of another shape and would be broadcast.
+    """
+    limit, shape, found = balance.limit, (), []
+    for each in operands:
+        if not isinstance(each, Handle):
+            continue
+        layout = each._known or each._layout
+        if layout.nbytes >= limit or (shape and layout.shape and layout.shape != shape):
+            return False
+        shape = shape or layout.shape
+        storage = each._held or each._storage
+        if storage.host is None:
+            value = storage.value
+            if value is None or value[0].layout.nbytes >= limit or value[2] & SHARED:
+                return False
+            found.append(each)
+    for each in found:
+        host_and_view(each)
+    return bool(found)
+
+
+def brought_vectors(a: Handle, b: Handle) -> bool:
+    """Do the same for the product of two vectors."""
+    return (a._known or a._layout).ndim == 1 and brought(a, b)
+
+
+__all__ = ["brought", "brought_vectors"]
