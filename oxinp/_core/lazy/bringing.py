@@ -18,7 +18,8 @@ def brought(*operands: Any) -> bool:
 
     None is where anything is too large for that, or is of another shape and would be broadcast.
     """
-    limit, shape, found = balance.limit, (), []
+    limit, found = balance.limit, []
+    shape: tuple[int, ...] = ()
     for each in operands:
         if not isinstance(each, Handle):
             continue

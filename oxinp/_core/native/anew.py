@@ -87,7 +87,7 @@ class _Anew(Call):
         self.require_host("r12", "r13", share=share, is_learned=bool(weight))
         self.require_elements("r13", _KINDS)
         if weight:
-            self.measure("r13")
+            self.count_own("r13")
             self.count_learned(LIGHT, "general", weight, LAUNCH)
         self.multiply_extents("r13")
         code.compare_number("rax", 0)  # of nothing, some warn in other words

@@ -72,7 +72,7 @@ class Call(Function):
         self.unless_type(handle, self.kind, "general")
         self.load_seen(seen, handle, storage="r13")
         self.require_host(handle, seen, is_learned=True)
-        self.measure(seen)
+        self.count_own(seen)
         self.count_learned(LIGHT, "general")
 
     def call_numpys(self, function: object, *given: str, result: str) -> None:

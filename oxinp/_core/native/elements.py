@@ -86,7 +86,7 @@ def _require_key(function: Function, array: str) -> None:
     function.code.load_int("rax", array, ARRAY_NDIM)  # of one number NumPy makes a view
     function.code.compare_number("rax", 0)
     function.code.jump("general", "e")
-    function.measure(array)
+    function.count_own(array)
     function.require_below(MIDDLE, "rax")
 
 
@@ -96,7 +96,7 @@ def _require_indexed(function: Function, key: str | None) -> None:
     So it is by what has been learned, too: that is weighed, unless a register has a key of few elements.
     """
     code, is_larger, is_weighed, done = function.code, *(function.new_label() for _ in range(3))
-    function.measure("r12")
+    function.count_own("r12")
     function.require_below(MIDDLE, "rax", is_larger)
     code.jump(done)
     code.label(is_larger)
@@ -105,7 +105,7 @@ def _require_indexed(function: Function, key: str | None) -> None:
         function.unless_smaller(key, is_weighed)
         code.jump(done)
         code.label(is_weighed)
-        function.measure("r12")
+        function.count_own("r12")
     function.count_learned(LIGHT, "start", 1.0, LAUNCH)
     code.label(done)
 
@@ -185,7 +185,7 @@ def _return_chosen(function: Function, numpys: int) -> None:
     code.label(is_made)
     code.move("r14", "r13")
     function.unless_type("r14", np.ndarray, "chosen")
-    function.measure("r14")
+    function.count_own("r14")
     function.require_reach(LIGHT, "too large", is_bounded=False)
     code.test_with("r14", ARRAY_FLAGS, loops.OWNER)
     code.jump("chosen", "ne")
@@ -391,7 +391,7 @@ def _write_part(function: Function, numpys: int) -> None:
     code.set("rcx", id(np.ndarray))
     code.compare_with("r12", TYPE, "rcx")
     code.jump("not a part", "ne")
-    function.measure("r12")
+    function.count_own("r12")
     function.require_reach(LIGHT, "not a part")
     function.require_alone("r13", "not a part")
     code.load("rax", "r13", STORED_HOST)
@@ -420,7 +420,7 @@ def _write_chosen(function: Function, numpys: int) -> None:
     code = function.code
     for label, load_key in (("mixed", _load_mixed), ("advanced", _load_advanced)):
         code.label(label)
-        function.measure("r12")
+        function.count_own("r12")
         function.require_reach(LIGHT, is_bounded=label == "advanced")  # which may be masks of as many elements
         function.provide_storage("rbx", "r12", "r13")
         function.require_alone("r13")

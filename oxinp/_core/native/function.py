@@ -223,7 +223,7 @@ class Function(Frame):
         self.code.jump(done)
         self.code.label(may_be_larger)
         self.require_elements(seen, (*MIDDLING, WIDE))
-        self.measure(seen)
+        self.count_own(seen)
         if is_learned:
             self.require_reach(LIGHT)
         else:
@@ -389,7 +389,7 @@ class Function(Frame):
         code.add_register("rax", "rax")
         code.label(done)
 
-    def measure(self, array: str) -> None:
+    def count_own(self, array: str) -> None:
         """Let `rax` have how many words of 8 bytes the elements of an array of NumPy's take."""
         self.multiply_extents(array)
         self.code.load("rdx", array, ARRAY_DTYPE)

@@ -280,7 +280,7 @@ def _call_into(function: Function, arrays: type, arity: int, numpys: int, requir
     code.load("r12", "rsp", _HANDLE)
     function.load_seen("r14", "r12", storage="r13")
     function.require_elements("r14", (*MIDDLING, WIDE))
-    function.measure("r14")
+    function.count_own("r14")
     require_light()
     function.unless_reported()
     function.require_writable("r12")
