@@ -31,7 +31,7 @@ from oxinp._core.lazy.expr import (
 )
 from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.dtypes import DEVICE_TYPES, scalar_value
-from oxinp._core.memory.layout import Layout, dense_of, result_layout
+from oxinp._core.memory.layout import Layout, dense_of, make_layout, result_layout
 from oxinp._core.memory.recent import MEETINGS
 
 if TYPE_CHECKING:
@@ -255,15 +255,19 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         other = last.layout
         if not ((first.nodes or one.is_aligned) and (last.nodes or other.is_aligned)):
             return None
-        spread = [entry.broadcast(shape) if type(entry) is Layout else entry for entry in last.leaves]
-        leaves = (*first.leaves, *spread)
+        spreads = [entry.broadcast(shape) if type(entry) is Layout else entry for entry in last.leaves]
+        leaves = (*first.leaves, *spreads)
         is_dense, widest, dense = one.is_contiguous, one.dtype.itemsize, one._dense
     elif len(graphs) == 2 and last.shape and not last.nodes and shape[-len(last.shape) :] == last.shape:  # a row
         other = last.layout
         if first.is_scalar or not ((first.nodes or one.is_aligned) and other.is_aligned):
             return None
         is_dense, widest, dense = one.is_contiguous and other.is_contiguous, one.dtype.itemsize, one._dense
-        leaves = (*first.leaves, other.broadcast(shape))
+        if len(shape) == 2 and other.shape == shape[1:]:  # spelled out
+            spread = make_layout(other.dtype, shape, (0, other.strides[0]), other.offset)
+        else:
+            spread = other.broadcast(shape)
+        leaves = (*first.leaves, spread)
     else:
         found = _leaves_of(structure, graphs)  # type: ignore[arg-type]
         if found is None:

@@ -124,7 +124,7 @@ def _found(handle: Handle) -> Layout:
 
 def _selected(handle: Handle) -> Layout | None:
     """Return the layout of a part of a whole array by its key, which takes less than to ask NumPy where it lies."""
-    base = handle._view
+    base: Any = handle._view
     if base is None or type(base) is tuple or handle._at is NOWHERE:
         return None
     if base._view is not None or base._held is not handle._held:  # it lies elsewhere by now, see `ndarray._lie_at`

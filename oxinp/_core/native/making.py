@@ -173,11 +173,11 @@ class Making(Call):
         code.jump("undo")
         code.label(is_found)
 
-    def look_up(self, table: Recent, room: int, target: str, found: str) -> None:
-        """Let a register have what a table has for the key on the stack, and go to a label; go on where it is new."""
+    def look_up(self, table: Recent, room: int, target: str, found: str, key: int = KEY) -> None:
+        """Let a register have what a table has for a key on the stack, and go to a label; go on where it is new."""
         code, is_young = self.code, self.new_label()
         code.set("rdi", id(table))
-        code.load("rsi", "rsp", KEY)
+        code.load("rsi", "rsp", key)
         code.call(objects.address("PyDict_GetItem"))
         code.move(target, "rax")
         code.compare_number("rax", 0)
@@ -188,17 +188,17 @@ class Making(Call):
         code.load("rdi", "rdx", OLD)
         code.compare_number_with("rdi", SIZE, 0)
         code.jump(is_young, "e")
-        code.load("rsi", "rsp", KEY)
+        code.load("rsi", "rsp", key)
         code.call(objects.address("PyDict_GetItem"))
         code.compare_number("rax", 0)
         code.jump("undo", "ne")
         code.label(is_young)
 
-    def enter(self, table: Recent, made: str) -> None:
-        """Enter what a register has into a table, by the key on the stack."""
+    def enter(self, table: Recent, made: str, key: int = KEY) -> None:
+        """Enter what a register has into a table, by a key on the stack."""
         code = self.code
         code.set("rdi", id(table))
-        code.load("rsi", "rsp", KEY)
+        code.load("rsi", "rsp", key)
         code.move("rdx", made)
         code.call(objects.address("PyDict_SetItem"))
         code.store("rsp", NUMBER, "rax")

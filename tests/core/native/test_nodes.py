@@ -16,7 +16,7 @@ from oxinp._core.lazy.chains import copying, entry_at, line_of
 from oxinp._core.lazy.combining import NUMBERS, combine, renew_pair
 from oxinp._core.lazy.expr import Graph, Record, graph_of, leaf, reading, recorded
 from oxinp._core.memory import layout as layouts
-from oxinp._core.memory.layout import Layout, dense_of, line_layout, make_layout
+from oxinp._core.memory.layout import Layout, dense_layout, dense_of, line_layout, make_layout
 from oxinp._core.memory.storage import Leaf, Storage
 from oxinp._core.native import objects, writers
 from oxinp._core.native.pages import mapped
@@ -76,6 +76,7 @@ def _others():
     for offset in (0, 8, 512, 776):
         for n in (next(SIZES),):
             yield lambda o=offset, n=n: make_layout(FLOAT, (n, 7), (80, 8), o)
+            yield lambda o=offset, n=n: make_layout(np.dtype("c16"), (n, 5), (16, 160), o)
             yield lambda o=offset, n=n: make_layout(FLOAT, (n, 7, 3), (8, 8, 0), o)
     yield lambda: make_layout(FLOAT, (), (), 64)
     yield lambda: line_layout(FLOAT, 0, 8, 0)
@@ -109,18 +110,20 @@ def test_layouts_are_read_by_the_graphs_that_python_makes(make):
 def test_dense_layouts_are_what_python_makes(make):
     ask, given = _code("dense_of"), make()
     found = ask(given)
-    is_line = given.ndim == 1 and given.size > 0
-    assert found is not None or given.dtype.kind in "MU" or not is_line
+    is_made = given.ndim in {1, 2} and given.size > 0
+    assert found is not None or given.dtype.kind in "MU" or not is_made
     if found is None:
         return
-    if not is_line:  # the table has had it
+    if not is_made:  # the table has had it
         assert found is dense_of(make())
         return
     assert given._dense is found
     assert found._dense is found
     assert found is Layout.of(given.dtype, given.shape)
-    again = line_layout(given.dtype, given.size, given.dtype.itemsize, 0)
-    assert _attributes(found, "_dense") == _attributes(again, "_dense")
+    again = dense_layout(given.dtype, given.shape)
+    assert _attributes(found, "_dense", "_form") == _attributes(again, "_dense", "_form")
+    assert found._form is (None if given.ndim == 1 else found)
+    assert given.ndim == 1 or found is Layout.at(found.dtype, found.shape, found.strides, 0)
     assert ask(given) is found
     assert dense_of(make()) is found
 
