@@ -216,6 +216,7 @@ class Balance:
             Its size, by which it is weighed; `NUM_SIZES` of what is not.
         """
         if nbytes < self.reach:
+            held_nbytes: Any
             for entry in leaves:  # of a view it is the array that counts, which is placed as a whole; numbers have none
                 if type(entry) is Leaf:
                     held_nbytes = entry.buffer.nbytes

@@ -181,13 +181,7 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     For new sizes it is done by arithmetic, unless the first has a leaf twice.
     """
     first, second = u[0], v[0]
-    positions: tuple[tuple[int, ...], ...] | None
-    if first is second and u[1] is v[1] and len({*map(id, u[1])}) == len(u[1]):  # a chain with itself
-        _, leaves, mask = u
-        places = tuple(range(len(leaves)))
-        positions = places, places
-    else:
-        positions, leaves, mask = join_leaves([u, v])
+    positions, leaves, mask = _join_two(u, v) if len({*map(id, u[1])}) == len(u[1]) else join_leaves([u, v])
     if mask & SHARED:
         return None
     key = first, second, positions, None
@@ -200,6 +194,25 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     ):
         record = renew(operation, operation.records, key, (first, second), positions[1])
     return None if record is None or record.graph is None else (record.graph, leaves, mask)
+
+
+def _join_two(u: Value, v: Value) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[Any, ...], int]:
+    """Do what `join_leaves` does of two chains, of which the first has no leaf twice: few are compared with few."""
+    (first, joined, mask), (second, others, bits) = u, v
+    layouts = first.leaves
+    count, places = len(joined), []
+    for entry, layout in zip(others, second.leaves, strict=True):
+        for place, known in enumerate(joined):
+            if known is entry and layouts[place] is layout:
+                places.append(place)
+                break
+        else:
+            places.append(len(joined))
+            joined += (entry,)
+            layouts += (layout,)
+    if len(joined) == count + len(others):
+        return None, joined, mask | bits
+    return (tuple(range(count)), tuple(places)), joined, mask | bits
 
 
 def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, operands: tuple[Any, ...]) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Record, Structure
+from oxinp._core.lazy.results import types
 from oxinp._core.memory import layout as layouts
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Leaf, Storage
@@ -252,7 +253,7 @@ def recorded(kind: type, before: int | None) -> bytes:
 
 
 def pending(kind: type, before: int | None) -> bytes:
-    """Return the code of a call of `results.pending` of what has dimensions."""
+    """Return the code of a call of `results.pending`."""
     call = Making(kind, before)
     code = call.code
     call.begin_making(3)
@@ -271,7 +272,7 @@ def pending(kind: type, before: int | None) -> bytes:
 
 
 def wrap_result(kind: type, before: int | None) -> bytes:
-    """Return the code of a call of `results.wrap_result` of what has dimensions."""
+    """Return the code of a call of `results.wrap_result`."""
     call = Making(kind, before)
     code = call.code
     call.begin_making(1)
@@ -290,20 +291,16 @@ def wrap_result(kind: type, before: int | None) -> bytes:
 
 
 def _load_layout(call: Making) -> None:
-    """Let `rbx`, a graph, be its layout; leave scalars to Python."""
-    code = call.code
+    """Let `rbx`, a graph, be its layout."""
     call.unless_type("rbx", Graph, "general")
-    code.load("rbx", "rbx", GRAPH["layout"])
+    call.code.load("rbx", "rbx", GRAPH["layout"])
     call.unless_type("rbx", Layout, "general")
-    code.set("rcx", id(0))
-    code.compare_with("rbx", LAYOUT["ndim"], "rcx")
-    code.jump("general", "e")
 
 
 def _make_array(call: Making) -> None:
-    """Let `r14` have a new array with the layout in `rbx` and the value in `r12`, and `r13` a reference to its storage.
+    """Let `r14` have a new array or scalar of the layout in `rbx` and the value in `r12`, and `r13` a weak reference.
 
-    That is weak.
+    That is to its storage.
     """
     code = call.code
     call.make(Storage, NEW, "r13")
@@ -311,7 +308,25 @@ def _make_array(call: Making) -> None:
     call.put("r13", VALUE, "r12")
     for at in (STORED_HOST, STALE):
         call.put("r13", at, NONE)
+    code.set("rcx", id(0))
+    code.compare_with("rbx", LAYOUT["ndim"], "rcx")
+    code.jump("scalar", "e")
     call.make_array(ENTRY, "r14")
+    code.jump("is made")
+    code.label("scalar")
+    code.load("rdx", "rbx", LAYOUT["dtype"])
+    call.select("rdx", (SCALAR_TYPE, lambda dtype: dtype.type))
+    code.set("rdi", id(types.scalars))
+    code.load("rsi", "rsp", SCALAR_TYPE)
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.move("rdi", "rax")
+    code.set("rsi", 0)
+    code.load("rax", "rdi", objects.ALLOC)
+    code.call_register("rax")
+    call.made(ENTRY, "r14")
+    code.label("is made")
     call.put("r14", KNOWN, "rbx")
     call.put("r14", HELD, "r13")
     for at in (VIEW, HOST, SEEN):

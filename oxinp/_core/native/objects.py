@@ -32,6 +32,7 @@ POSITIVE, ZERO, NEGATIVE = (8, 1, 10) if sys.version_info >= (3, 12) else (1, 0,
 INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
 
 _OF_TYPES = {"dealloc": 48, "number": 96, "sequence": 104, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}
+ALLOC = _OF_TYPES["alloc"]  # where types have what makes an object
 FREE = 320  # where types have what frees an object
 _WEAK_REFERENCES = 208  # where types have where objects have these
 _OF_NUMBERS = {

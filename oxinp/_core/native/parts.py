@@ -350,7 +350,7 @@ class _PartCode(Function):
         code.label(is_known)
         code.store("rsp", _INJECTIVE, "rax")
 
-    def measure(self) -> None:
+    def measure_part(self) -> None:
         """Find out what there is to know of the part by its numbers, once it has the axes that the key is not of.
 
         `r13` has the bytes of an element.
@@ -555,7 +555,7 @@ def _address(kind: type) -> int:
     code.make_place()
     code.look_up()
     code.load_injective()
-    code.measure()
+    code.measure_part()
     code.make_part()
     code.keep_part()
     code.end_asked()

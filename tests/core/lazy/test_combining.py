@@ -3,13 +3,15 @@
 # ruff: noqa: ICN001, ARG001, ARG005 - oxinp is np where statements are written, all of which take the same
 
 import random
+from types import SimpleNamespace
 
 import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import record
+from oxinp._core.lazy import combining, record
 from oxinp._core.lazy.combining import combine, renew
+from oxinp._core.memory.layout import Layout
 from oxinp._core.ufunc import operators
 
 SHAPES = ((), (1,), (7,), (5, 7), (3, 5, 7))
@@ -23,6 +25,10 @@ STATEMENTS = (
     lambda x, y: np.where(x > y, x, y),
     lambda x, y: -x,
     lambda x, y: x.reshape(-1)[0] - y,
+    lambda x, y: (x * 0.5) * (y * 0.5) - (x * 0.5),
+    lambda x, y: (x * 2 + y) * (x * 2 + y),
+    lambda x, y: (x + y) * (y - x.reshape(-1)[-1]),
+    lambda x, y: x * (x.reshape(-1)[0] + 1) * y,
     lambda x, y: y * (2 * x.reshape(-1)[-1] + x.reshape(-1)[0]),
 )
 
@@ -36,10 +42,12 @@ def found(monkeypatch):
         renewed = renew(operation, table, key, graphs, place, target)
         if renewed is None:
             return None
-        positions = None if place is None else (tuple(range(len(graphs[0].leaves))), (place,))
+        places = (place,) if type(place) is int else place
+        positions = None if place is None else (tuple(range(len(graphs[0].leaves))), places)
         combined = combine(operation, graphs, positions, target)
-        for name in ("structure", "leaves"):
-            assert getattr(renewed.graph, name) == getattr(combined.graph, name), name
+        assert renewed.graph.structure is combined.graph.structure
+        for one, other in zip(renewed.graph.leaves, combined.graph.leaves, strict=True):
+            assert one.same(other) if isinstance(one, Layout) else one == other
         for name in ("dtype", "shape", "strides", "offset"):
             assert getattr(renewed.layout, name) == getattr(combined.layout, name), name
         assert renewed.graph.layout is renewed.layout
@@ -48,7 +56,7 @@ def found(monkeypatch):
         compared.append(operation.name)
         return renewed
 
-    for module in (record, operators):
+    for module in (record, operators, combining):
         monkeypatch.setattr(module, "renew", both)
     return compared
 
@@ -80,3 +88,16 @@ def test_renewed_is_combined(on_device, found, seed):
         assert given.dtype == expected.dtype
         numpy.testing.assert_array_equal(numpy.asarray(given), expected)
     assert len(found) > 100
+
+
+def test_two_chains_are_joined_as_many_are():
+    entries, layouts = [object() for _ in range(4)], [object() for _ in range(3)]
+    draw = random.Random(7)
+    for _ in range(500):
+        sides = []
+        for _ in range(2):
+            pairs = [(draw.choice(entries), draw.choice(layouts)) for _ in range(draw.randrange(1, 5))]
+            graph = SimpleNamespace(leaves=tuple(layout for _, layout in pairs), is_scalar=False)
+            sides.append((graph, tuple(entry for entry, _ in pairs), draw.randrange(8)))
+        if len({*sides[0][1]}) == len(sides[0][1]):
+            assert record._join_two(*sides) == record.join_leaves(sides)

@@ -172,7 +172,16 @@ def test_pending_arrays_are_what_python_makes():
     for name in ("_known", "_view", "_host", "_seen"):
         assert getattr(one, name) is getattr(other, name)
     assert gc.is_tracked(one)
-    assert _code("pending")(leaf(Layout.of(FLOAT, ())), leaves, 2) is None
+    scalar = leaf(Layout.of(FLOAT, ()))
+    other = results.pending(scalar, leaves, 2)  # for which there is a class by now
+    one = _code("pending")(scalar, leaves, 2)
+    assert type(one) is type(other)
+    assert one._held.value == other._held.value
+    for name in ("_known", "_view", "_host", "_seen"):
+        assert getattr(one, name) is getattr(other, name)
+    one._held.value = other._held.value = None
+    assert _code("pending")(leaf(Layout.of(np.dtype("M8[s]"), ())), leaves, 2) is None
+    one, other = _code("pending")(graph, leaves, 2), results.pending(graph, leaves, 2)
     one._held.value = other._held.value = None
 
 
@@ -191,7 +200,9 @@ def test_results_are_wrapped_as_python_does():
         if is_waiting:
             assert entries[0].owner() is one._held
             assert entries[1].owner() is other._held
-    assert _code("wrap_result")((leaf(Layout.of(FLOAT, ())), (1.0,), 2)) is None
+    scalar = leaf(Layout.of(FLOAT, ())), (1.0,), 2
+    other = results.wrap_result(scalar)
+    assert type(_code("wrap_result")(scalar)) is type(other)
 
 
 def test_entries_are_what_python_makes():
