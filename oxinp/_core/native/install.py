@@ -23,7 +23,7 @@ from typing import Any
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
-from oxinp._core.lazy.chains import entry_at, line_of
+from oxinp._core.lazy.chains import entry_at, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, reading, recorded
 from oxinp._core.lazy.handle import chain
@@ -203,7 +203,9 @@ def _numpys(path: str) -> Any:
     return getattr(sys.modules.get(f"numpy.{module}" if module else "numpy"), name, None)
 
 
-_RECORDING = (*(chain, dense_of, entry_at, graph_of, line_of, pending, reading, recorded, renew_pair, wrap_result),)
+_RECORDING = (
+    *(chain, dense_of, entry_at, graph_of, line_of, matrix_of, pending, reading, recorded, renew_pair, wrap_result),
+)
 
 
 def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> Iterator[_Native]:

@@ -1,4 +1,4 @@
-"""Operands of a kernel that are one loop over their elements, found in machine code: what `chains.line_of` says."""
+"""Operands of a kernel that are one or two loops, found in machine code: what `line_of` and `matrix_of` say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.native import objects
 from oxinp._core.native.function import NONE
 from oxinp._core.native.making import KEY, LAYOUT, LEAVES, NEW, NUMBER, Making
-from oxinp._core.native.objects import DTYPE_ITEMSIZE, SIZE, TUPLE_ITEMS
+from oxinp._core.native.objects import DTYPE_ITEMSIZE, LIST_ITEMS, SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
 
 
@@ -95,25 +95,87 @@ def _make_step(call: Making) -> None:
     code.jump("none", "ne")
     code.load("rdx", "rsi", LAYOUT["strides"])
     code.load("rdx", "rdx", TUPLE_ITEMS)
-    load_small(call, "rdi", "rdx", "undo")
-    code.load("rdx", "rsi", LAYOUT["dtype"])
-    code.load("rdx", "rdx", DTYPE_ITEMSIZE)
-    code.label("next power")
-    code.compare_number("rdx", 1)
-    code.jump("is divided", "e")
-    code.test_number("rdx", 1)
-    code.jump("undo", "ne")
-    code.halve("rdx")
-    code.halve_signed("rdi")
-    code.jump("next power")
-    code.label("is divided")
-    code.call(objects.address("PyLong_FromSsize_t"))
-    code.compare_number("rax", 0)
-    code.jump("undo", "e")
+    _make_quotient(call)
     code.store("r13", TUPLE_ITEMS, "rax")
     for each in ("r13", "r14"):
         code.add(each, 8)
     code.jump("next to measure")
+
+
+def _make_quotient(call: Making) -> None:
+    """Let `rax` have a new integer: that in `rdx` by the bytes of an element of the layout in `rsi`, a power of 2."""
+    code, again, is_divided = call.code, call.new_label(), call.new_label()
+    load_small(call, "rdi", "rdx", "undo")
+    code.load("rdx", "rsi", LAYOUT["dtype"])
+    code.load("rdx", "rdx", DTYPE_ITEMSIZE)
+    code.label(again)
+    code.compare_number("rdx", 1)
+    code.jump(is_divided, "e")
+    code.test_number("rdx", 1)
+    code.jump("undo", "ne")
+    code.halve("rdx")
+    code.halve_signed("rdi")
+    code.jump(again)
+    code.label(is_divided)
+    code.call(objects.address("PyLong_FromSsize_t"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+
+
+def matrix_of(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `chains.matrix_of`."""
+    call = Making(kind, before)
+    code = call.code
+    call.begin_making(1)
+    code.load("rbx", "rbp", 0)
+    call.unless_type("rbx", list, "general")
+    code.load("r12", "rbx", SIZE)
+    code.load("rbp", "rbx", LIST_ITEMS)
+    for place, target in ((KEY, "r13"), (LEAVES, "r14")):
+        code.move("rdi", "r12")
+        code.call(objects.address("PyTuple_New"))
+        call.made(place, target)
+    code.label("next matrix")
+    code.compare_number("r12", 0)
+    code.jump("are measured", "e")
+    code.add("r12", -1)
+    code.load("rbx", "rbp")
+    code.add("rbp", 8)
+    call.unless_type("rbx", Layout, "undo")
+    code.set("rcx", id(True))
+    code.compare_with("rbx", LAYOUT["is_aligned"], "rcx")
+    code.jump("none", "ne")
+    code.load("rdx", "rbx", LAYOUT["strides"])
+    code.compare_number_with("rdx", SIZE, 2)
+    code.jump("undo", "ne")
+    code.load("rdx", "rbx", LAYOUT["alignment"])
+    call.put("r14", TUPLE_ITEMS, "rdx")
+    code.set("rdi", 2)
+    code.call(objects.address("PyTuple_New"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.store("r13", TUPLE_ITEMS, "rax")
+    for place in (TUPLE_ITEMS, TUPLE_ITEMS + 8):
+        code.move("rsi", "rbx")
+        code.load("rdx", "rsi", LAYOUT["strides"])
+        code.load("rdx", "rdx", place)
+        _make_quotient(call)
+        code.load("rcx", "r13", TUPLE_ITEMS)
+        code.store("rcx", place, "rax")
+    for each in ("r13", "r14"):
+        code.add(each, 8)
+    code.jump("next matrix")
+    code.label("are measured")
+    code.load("r13", "rsp", KEY)
+    code.load("r14", "rsp", LEAVES)
+    call.make_tuple(NEW, "rbp", "r13", "r14")
+    code.move("r14", "rbp")
+    code.jump("is found")
+    code.label("none")
+    code.set("r14", NONE)
+    code.label("is found")
+    call.end_making("r14")
+    return code.assembled()
 
 
 def _require_line(call: Making) -> None:
@@ -135,4 +197,4 @@ def _require_line(call: Making) -> None:
     code.label("is line")
 
 
-__all__ = ["line_of"]
+__all__ = ["line_of", "matrix_of"]

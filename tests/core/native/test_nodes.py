@@ -12,7 +12,7 @@ import oxinp
 from oxinp import config
 from oxinp._core.lazy import handle, results, schedule
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.chains import copying, entry_at, line_of
+from oxinp._core.lazy.chains import copying, entry_at, line_of, matrix_of
 from oxinp._core.lazy.combining import NUMBERS, combine, renew_pair
 from oxinp._core.lazy.expr import Graph, Record, graph_of, leaf, reading, recorded
 from oxinp._core.memory import layout as layouts
@@ -239,6 +239,24 @@ def test_chains_are_what_python_makes():
     assert ask(oxinp.asarray([1.0, 2.0])) is None
 
 
+def test_matrices_are_what_python_finds():
+    ask = _code("matrix_of")
+    some = [
+        *(Layout.of(FLOAT, (9, 2)), make_layout(FLOAT, (9, 2), (-32, 8), 64), make_layout(FLOAT, (9, 2), (0, -8), 72)),
+        *(make_layout(np.dtype("c16"), (9, 2), (2**20, 0), 2**33), Layout.of(np.dtype("?"), (9, 2))),
+    ]
+    for first in some:
+        for second in some:
+            found, expected = ask([first, second, first]), matrix_of([first, second, first])
+            assert found == expected
+            assert all(type(n) is int for pair in found[0] for n in pair)
+    assert ask([some[0], make_layout(FLOAT, (9, 2), (12, 8), 0)]) is None
+    assert matrix_of([make_layout(FLOAT, (9, 2), (12, 8), 0)]) is None
+    for odd in (make_layout(np.dtype("U3"), (9, 2), (24, 12), 0), make_layout(FLOAT, (9, 2), (2**33, 8), 0), FLOAT):
+        assert ask([some[0], odd]) is None
+    assert ask(tuple(some)) is None
+
+
 OPERATIONS = [UFUNC_OBJECTS[name].operations[0] for name in ("add", "multiply", "divide", "less", "power")]
 UNARY = [UFUNC_OBJECTS[name].operations[0] for name in ("negative", "exp", "isnan")]
 
@@ -395,6 +413,7 @@ def test_nothing_leaks():
         (_code("line_of"), ((layout, float, line_layout(FLOAT, layout.size, -80, 2**20)),)),
         (_code("renew_pair"), (OPERATIONS[1], (renewed, float))),
         (_code("renew_pair"), (OPERATIONS[1], (renewed, renewed, 0))),
+        (_code("matrix_of"), ([Layout.of(FLOAT, (9, 2)), make_layout(FLOAT, (9, 2), (8000, 8888), 64)],)),
         (_code("line_of"), ((layout, make_layout(FLOAT, (layout.size, 2), (80, 8), 0)),)),
     ]
     watched = [
