@@ -448,3 +448,14 @@ def test_many_indices_are_read_one_by_one_where_memory_is_short(monkeypatch, lau
     results = []
     assert launches(lambda: results.append(x[index]) or results[0]) == 1
     assert_same(results[0], numpy.arange(6001.0)[numpy.asarray(index)])
+
+
+def test_indices_of_several_axes_are_arrays_of_their_own():
+    matrix = numpy.random.default_rng(3).random((20, 30)) > 0.4
+    rows, columns = np.nonzero(np.asarray(matrix))
+    expected = numpy.nonzero(matrix)
+    rows += 100
+    columns[0] = -1
+    assert_same(rows, expected[0] + 100)
+    assert_same(columns[1:], expected[1][1:])
+    assert columns[0] == -1

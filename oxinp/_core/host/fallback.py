@@ -252,11 +252,28 @@ def _of_new(result: Any, given: Sequence[Any]) -> Any:
     if kind is not tuple and not hasattr(kind, "_make"):
         return NOT_DONE
     if len(result) > 1 and any(type(part) is _NumpyArray and part.base is not None for part in result):
-        return NOT_DONE  # they may share what they are views of
+        columns = _columns(result, given)
+        if columns is None:
+            return NOT_DONE  # they may share what they are views of
+        result = columns
     parts = [_of_new(part, given) for part in result]
     if any(part is NOT_DONE for part in parts) or len({*map(id, result)}) < len(parts):
         return NOT_DONE
     return tuple(parts) if kind is tuple else kind._make(parts)
+
+
+def _columns(parts: tuple[Any, ...], given: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return copies of what are the columns of a new matrix, as results of `nonzero` are; None of others."""
+    matrix = parts[0].base if type(parts[0]) is _NumpyArray else None
+    if type(matrix) is not _NumpyArray or matrix.ndim != 2 or matrix.shape[1] != len(parts):
+        return None
+    rows, strides = matrix.shape[:1], matrix.strides[:1]
+    for part in parts:
+        if type(part) is not _NumpyArray or part.base is not matrix or (part.shape, part.strides) != (rows, strides):
+            return None
+    if len({part.__array_interface__["data"][0] for part in parts}) < len(parts) and matrix.size:
+        return None
+    return tuple([part.copy() for part in parts]) if is_new(matrix, given) and matrix.flags.owndata else None
 
 
 def is_new(result: np.ndarray[Any, Any], given: Sequence[Any]) -> bool:
