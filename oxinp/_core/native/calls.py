@@ -20,7 +20,7 @@ from oxinp._core.native import names, objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
-from oxinp._core.native.makers import integers, of_list, of_shape
+from oxinp._core.native.makers import ONE, filled, integers, of_list, of_shape
 from oxinp._core.native.objects import (
     ARRAY_NDIM,
     ARRAY_SHAPE,
@@ -280,6 +280,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "concatenate": _or(partial(joined, function=_in_c(np.concatenate)), _anew("concatenate")),
     "dot": _or(partial(product, function=_in_c(np.dot)), _anew("dot")),
     "empty": partial(of_shape, function=np.empty),
+    "full": filled,
     "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),
     "outer": partial(outer, function=np.multiply.outer),
     **{name: _anew(name) for name in names.ANEW},
@@ -293,9 +294,10 @@ FUNCTIONS: dict[str, _Maker] = {
     "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
     "transpose": partial(view, function=np.ndarray.transpose),
     "where": partial(chosen, function=_in_c(np.where)),
-    "ones": partial(of_shape, function=np.ones),
+    "ones": _or(partial(filled, value=ONE), partial(of_shape, function=np.ones)),
     "zeros": partial(of_shape, function=np.zeros),
     "zeros_like": partial(of_array, function=_in_c(np.zeros_like), is_light=True),
+    "ones_like": partial(of_array, function=_in_c(np.ones_like), is_light=True),
 }
 """Names of functions in NumPy -> what makes the code of ours."""
 METHODS: dict[str, _Maker] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from oxinp._core.native.objects import (
 )
 
 _DTYPE = sys.intern("dtype")
+_DTYPES: dict[type, np.dtype[Any]] = {each: np.dtype(each) for each in (float, bool, int, np.float64, np.int64)}
+"""Types of numbers, and the dtypes of arrays that are full of one."""
+ONE = 1.0
 _MOST_LISTED = 64
 _MOST_EXTENT = 1 << 20
 
@@ -85,6 +89,52 @@ def of_shape(kind: type, before: int | None, function: object) -> bytes:
     return code.assembled()
 
 
+def _load_filling(call: Call) -> None:
+    """Let `r14` have the second argument, a number, and `r15` the dtype of an array that is full of it."""
+    code, is_known = call.code, call.new_label()
+    code.load("r14", "rbp", 8)
+    code.load("rax", "r14", TYPE)
+    for number, dtype in _DTYPES.items():
+        is_other = call.new_label()
+        code.set("rcx", id(number))
+        code.compare("rax", "rcx")
+        code.jump(is_other, "ne")
+        code.set("r15", id(dtype))
+        code.jump("integer" if number is int else is_known)
+        code.label(is_other)
+    code.jump("general")
+    code.label("integer")
+    code.move("rdi", "r14")
+    code.move("rsi", "rsp")
+    code.add("rsi", GIVEN)
+    code.call(objects.address("PyLong_AsLongAndOverflow"))
+    code.load_int("rax", "rsp", GIVEN)
+    code.compare_number("rax", 0)
+    code.jump("general", "ne")
+    code.label(is_known)
+
+
+def filled(kind: type, before: int | None, *, value: float | None = None) -> bytes:
+    """Return the code of `full` of a shape and a number, or, with a value, of a function of a shape alone."""
+    call = Call(kind, before)
+    code, count = call.code, 2 if value is None else 1
+    call.begin_call(count)
+    code.label(f"{count} arguments")
+    _require_small_shape(call)
+    call.unless_reported()
+    if value is None:
+        _load_filling(call)
+    else:
+        code.set("r14", id(value))
+        code.set("r15", id(_DTYPES[type(value)]))
+    code.load("r12", "rbp", 0)
+    call.call_numpys(np.empty, "r12", "r15", result="r13")
+    call.call_numpys(np.ndarray.fill, "r13", "r14", result="r15")
+    call.drop("r15")
+    call.return_new("r13", "r12", is_few=False)
+    return code.assembled()
+
+
 def integers(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of `arange` of one or two integers from 0 on."""
     call = Call(kind, before)
@@ -145,4 +195,4 @@ def of_list(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-__all__ = ["integers", "of_list", "of_shape"]
+__all__ = ["ONE", "filled", "integers", "of_list", "of_shape"]

@@ -54,8 +54,20 @@ TRANSFORMS = (
 )
 """Those of `numpy.fft`."""
 FUNCTIONS = (
-    *("arange", "array", "asarray", "concatenate", "dot", "empty", "empty_like", "flip", "linalg.norm", "ones"),
-    *("outer", "ravel", "reshape", "roll", "swapaxes", "transpose", "where", "zeros", "zeros_like"),
+    *("arange", "array", "asarray", "concatenate", "dot", "empty", "empty_like", "flip", "full", "linalg.norm"),
+    *(
+        "ones",
+        "ones_like",
+        "outer",
+        "ravel",
+        "reshape",
+        "roll",
+        "swapaxes",
+        "transpose",
+        "where",
+        "zeros",
+        "zeros_like",
+    ),
     *REDUCTIONS,
     *ANEW,
     *(f"fft.{name}" for name in TRANSFORMS),

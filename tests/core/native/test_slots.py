@@ -101,6 +101,13 @@ CALLS = _listed(
     np.zeros_like(D);
     np.zeros_like(a, int); np.ones(3, 'x'); np.arange(5000); np.arange(100, 7000); np.arange(90_000); np.zeros(9000);
     np.zeros_like(o); np.zeros_like(3); np.zeros_like(T); np.ones(2, order='F'); np.ones(-2);
+    np.full(3, 2.5); np.full((2, 3), 7); np.full(3, True); np.full(3, 2**70); np.full(3, -(2**63)); np.full(3, 2**63);
+    np.full(3, x); np.full(3, v[1]); np.full(3, 'x'); np.full(3, 1j); np.full(9000, 1.0); np.full(-1, 2);
+    np.full(2, np.nan); np.full(3, None); np.full(3, a[:3]); np.full((2, 3), a[:3]); np.full(3, 2, dtype='f4');
+    np.full(3, 2.5, int); np.full(3, h[0]); np.full((2, 0), 1); np.full([2, 3], 1); np.full(3, -0.0); np.ones(());
+    np.ones((2, 0)); np.ones([2]); np.ones_like(a); np.ones_like(M[:, ::2]); np.ones_like(T); np.ones_like(i);
+    np.ones_like(o); np.ones_like(a, int); np.ones_like(3); np.nonzero(M > 1); np.where(M > 1); np.nonzero(a);
+    Z.nonzero(); np.nonzero(M[None] > 1); np.nonzero(M > 99); np.where(a > 1)[0] + 1; np.nonzero(M.T); np.full((), 1);
     np.maximum.accumulate(a); np.add.accumulate(M, 1); np.add.reduce(M); np.add.reduce(M, 1); np.add.reduce(a);
     np.add.reduce(E); np.maximum.reduce(E, 1); np.maximum.reduce(B); np.add.accumulate(B); np.add.reduce(M, None);
     np.add.reduce(M, 9); np.add.reduce(a, 'x'); np.subtract.reduce(a); np.add.reduce(c); np.add.reduce(o);
