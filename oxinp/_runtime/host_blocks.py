@@ -32,6 +32,24 @@ MAX_WASTE = 8
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
+class _Loan:
+    """The first bytes of some memory, as something that is no array.
+
+    Of an array over an array, or over its buffer, views keep the memory's owner alive and not what they are views of.
+    """
+
+    __slots__ = ("__array_interface__", "memory")
+
+    def __init__(self, memory: Bytes, nbytes: int) -> None:
+        self.memory = memory
+        self.__array_interface__ = {
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "data": (memory.ctypes.data, False),
+            "version": 3,
+        }
+
+
 class _Block:
     """A piece of host memory, which serves one array at a time.
 
@@ -54,8 +72,7 @@ class _Block:
 
     def lend(self, nbytes: int) -> Bytes:
         """Return its first bytes; when nobody sees them any more, the block is free."""
-        # Over a buffer that is no array, so that views keep this very array alive and not only its memory.
-        lent: Bytes = np.ndarray((nbytes,), np.uint8, self.memory.data)
+        lent: Bytes = np.asarray(_Loan(self.memory, nbytes))
         self._user = ref(lent, self._end)
         _lent.add(self)
         return lent
