@@ -105,7 +105,7 @@ class Executable:
             self._places = places_of(len(self.sizes), widths)
             self.steps = [compiled(step, self._places) for step in plan.steps]
             self.launch = self._run_steps
-            self._queue = queued(plan, self.steps, is_of_arrays=all(kind is None for kind in kinds))
+            self._queue = queued(plan, self.steps, self._places, is_of_arrays=all(kind is None for kind in kinds))
             if plan.bounded is not None and sum(plan.bounded[1]) >= MIN_BOUNDED:
                 self._bounded = self._before_words(plan, *plan.bounded)
             if any(step.has_flags for step in self.steps):

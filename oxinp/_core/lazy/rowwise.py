@@ -61,7 +61,7 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     graph, leaves, _ = value
     if not graph.layout.is_contiguous:
         return None
-    results = [
+    results: list[Any] = [
         entry
         for entry in leaves
         if type(entry) is Pending
@@ -184,7 +184,7 @@ class _Met:
                 number = self._numbers[id(entry)] = len(self.entries)
                 self.entries.append(entry)
                 if type(entry) is Pending and _is_reduction(entry):
-                    call = entry.call
+                    call: Any = entry.call
                     self.calls[number] = call.bound, tuple(self.meet(call.bound, call.leaves))
             self.key.append(number)
             places.append(number)

@@ -12,7 +12,7 @@ from oxinp._core.lazy.placement import device
 from oxinp._kernels.plan import Beside, Copy, Fill, Launch, Plan, Read, in_order
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from oxinp._kernels import plan
     from oxinp._kernels.plan import Argument
@@ -26,6 +26,10 @@ MIN_RECORDED = 32
 
 RUNS_UNRECORDED = 2
 """Runs with the same memory before the one that is recorded, which takes the host about twice as long as they do."""
+
+MIN_WITHIN = 0.75
+"""Share of a plan's steps that use the workspace alone from which on only these are recorded, so that it makes no
+difference where operands and results are."""
 
 MAX_RECORDED = 4
 """Recordings of a plan that are kept: results take turns at two or three addresses where the last one is let go."""
@@ -61,36 +65,84 @@ def _run_silent(steps: Sequence[Step], values: tuple[Any, ...]) -> None:
 
 
 def queued(
-    whole: Plan, steps: Sequence[Step], *, is_of_arrays: bool
+    whole: Plan, steps: Sequence[Step], places: Mapping[str, range], *, is_of_arrays: bool
 ) -> Callable[[tuple[Any, ...]], tuple[int, ...] | None]:
     """Return what queues the compiled steps of a plan, given the values of a run, and returns the words they read."""
     num_queued = next((i for i, step in enumerate(whole.steps) if type(step) is Read), len(steps))
-    parts = tuple(in_order(whole.steps[:num_queued]))
-    if is_of_arrays and len(parts) >= MIN_RECORDED:
+    count = len([*in_order(whole.steps[:num_queued])])
+    low, high = _within(whole.steps[:num_queued])
+    num_within = len([*in_order(whole.steps[low:high])])
+    if num_within >= MIN_RECORDED and (not is_of_arrays or num_within >= MIN_WITHIN * count):
+        own = itemgetter(*[places[name].start for name in _OWN])
+        return _Again(steps[low:high], steps[high:], steps[:low], own)
+    if is_of_arrays and count >= MIN_RECORDED:
         return _Again(steps[:num_queued], steps[num_queued:])
     return partial(_run_silent if num_queued == len(steps) else run_steps, steps)
 
 
+_OWN = "scratch", "flags"
+
+
+def _within(steps: Sequence[plan.Step]) -> tuple[int, int]:
+    """Return the first and the one past the last of the most steps in a row that use the workspace and flags alone."""
+    found, low = (0, 0), 0
+    for i, step in enumerate((*steps, None)):
+        if step is None or not all(_names(part) <= {*_OWN} for part in in_order((step,))):
+            found = max(found, (low, i), key=lambda span: span[1] - span[0])
+            low = i + 1
+    return found
+
+
+def _names(step: Launch | Fill | Copy | Read) -> set[str]:
+    """Return the names of the buffers that a step uses."""
+    if isinstance(step, Launch):
+        return {argument.buffer for argument in step.arguments}
+    if isinstance(step, Copy):
+        return {step.target.buffer, step.source.buffer}
+    return {(step.target if isinstance(step, Fill) else step.source).buffer}
+
+
+def _all(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return values
+
+
 class _Again:
-    """Steps that are many, and others behind them: from the third run with the same memory on, they are one."""
+    """Steps that are many, and others around them: from the third run with the same memory on, they are one.
 
-    __slots__ = ("counts", "recorded", "rest", "steps")
+    Parameters
+    ----------
+    steps, rest, before : sequence of Step
+        The many, those behind them, of which some may read words, and those before.
+    own : callable
+        Of the values of a run, returns those that the many use: results are as a rule somewhere else in each run of a
+        loop, and the workspace where it was.
+    """
 
-    def __init__(self, steps: Sequence[Step], rest: Sequence[Step]) -> None:
-        self.steps, self.rest = steps, rest
+    __slots__ = ("before", "counts", "own", "recorded", "rest", "steps")
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        rest: Sequence[Step],
+        before: Sequence[Step] = (),
+        own: Callable[[tuple[Any, ...]], tuple[Any, ...]] = _all,
+    ) -> None:
+        self.steps, self.rest, self.before, self.own = steps, rest, before, own
         self.counts: dict[tuple[Any, ...], int] = {}  # runs with some values, of which the last one is the newest
         self.recorded: dict[tuple[Any, ...], Callable[[], object]] = {}
 
     def __call__(self, values: tuple[Any, ...]) -> tuple[int, ...]:
-        queue = self.recorded.pop(values, None)
-        if queue is None and self._is_due(values):
+        own = self.own(values)
+        _run_silent(self.before, values)
+        queue = self.recorded.pop(own, None)
+        if queue is None and self._is_due(own):
             queue = device().record(partial(_run_silent, self.steps, values))
         if queue is None:
             _run_silent(self.steps, values)
         else:
             if len(self.recorded) >= MAX_RECORDED:
                 del self.recorded[next(iter(self.recorded))]
-            self.recorded[values] = queue
+            self.recorded[own] = queue
             queue()
         return run_steps(self.rest, values)
 

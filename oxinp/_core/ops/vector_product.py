@@ -55,22 +55,25 @@ MAX_READ_TWICE = 1 << 20
 class _Summed(BoundOp):
     """A sum of products, bound as others are; but its graph is made where somebody asks for it.
 
-    What sizes like it have been planned for is launched without.
-
-    Parameters
-    ----------
-    left, right, layout : Layout
-        Of the operands and of the result.
-    cost : float
-        What placement compares to the threshold.
+    What sizes like it have been planned for is launched without. `summed` makes it, and `inner`.
 
     Attributes
     ----------
+    left, right : Layout
+        Of the operands.
+    cost : float
+        What placement compares to the threshold.
     version : int
         Of the settings that it was made under.
     """
 
     __slots__ = ("_summed", "cost", "left", "right", "version")
+
+    left: Layout
+    right: Layout
+    cost: float
+    version: int
+    _summed: BoundOp | None
 
     axis = 0
 
@@ -130,7 +133,7 @@ class _Summed(BoundOp):
 
 
 class VectorProduct(_Summed):
-    """The product of a vector and a matrix whose rows are contiguous; parameters are those of `_Summed`."""
+    """The product of a vector and a matrix whose rows are contiguous."""
 
     __slots__ = ()
 
@@ -161,7 +164,7 @@ class VectorProduct(_Summed):
 
 
 class MatrixProduct(_Summed):
-    """The product of a matrix whose rows are contiguous and a vector; parameters are those of `_Summed`."""
+    """The product of a matrix whose rows are contiguous and a vector."""
 
     __slots__ = ()
 
@@ -193,7 +196,7 @@ class MatrixProduct(_Summed):
 
 
 class InnerProduct(_Summed):
-    """The product of two vectors; parameters are those of `_Summed`."""
+    """The product of two vectors."""
 
     __slots__ = ()
 

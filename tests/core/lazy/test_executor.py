@@ -135,6 +135,27 @@ def test_memory_that_never_comes_back_is_not_remembered(beside):
     assert not beside.num_recorded
 
 
+def test_steps_on_the_workspace_are_recorded_wherever_results_are(beside):
+    beside.allocate = lambda nbytes: SimpleNamespace(ptr=nbytes)
+    beside.fill = lambda ptr, *_: beside.launched.append(("fill", ptr))
+    within = launch(SCRATCH.at(16), Argument("flags"))
+    first, last = launch(SCRATCH, Argument("in0")), launch(Argument("out0"), SCRATCH)
+    many = (Fill(SCRATCH, 0, 8), *(within,) * steps.MIN_RECORDED)
+    wanted = [("fill", 64), *[(80, 77)] * steps.MIN_RECORDED]
+    for kinds, given, value in (([None], 5, 5), ([numpy.dtype("f8")], 2.5, 2.5)):
+        run = Executable(Plan((first, *many, last), 64), (8,), kinds)
+        before = beside.num_recorded, beside.num_queued
+        for address in range(100, 100 + steps.RUNS_UNRECORDED + 3):
+            beside.launched.clear()
+            run.launch(address, given)
+            assert beside.launched == [(64, value), *wanted, (address, 64)]
+        assert (beside.num_recorded, beside.num_queued) == (before[0] + 1, before[1] + 3)
+    few = Executable(Plan((*(first,) * steps.MIN_RECORDED, *many[: steps.MIN_RECORDED // 2], last), 64), (8,), [None])
+    for _ in range(steps.RUNS_UNRECORDED + 3):  # most of which read the operand
+        few.launch(7, 5)
+    assert [*few._queue.recorded] == [(7, 64, 77, 5)]
+
+
 def test_steps_before_words_that_are_read_are_recorded(beside):
     beside.download = lambda words, address: words.fill(address)
     step = launch(Argument("in0"), SCRATCH)
