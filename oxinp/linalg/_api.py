@@ -13,6 +13,7 @@ from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import product_of_sizes, rebound, replace
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.results import types
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
 from oxinp._core.ops.vector_product import inner
@@ -54,6 +55,11 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> An
 
 
 def _checked(*arrays: Any) -> tuple[Any, ...]:
+    for x in arrays:
+        if type(x) is not types.ndarray:
+            break
+    else:
+        return arrays
     if any(isinstance(x, np.ndarray) and type(x) is not np.ndarray for x in arrays):
         raise Unsupported("a subclass to pass through")
     return tuple(as_ours(x) for x in arrays)

@@ -121,6 +121,9 @@ def _host_qr(a: np.ndarray[Any, Any], mode: Any) -> Any:
 QR = Op("qr", infer=_infer_qr, host=_host_qr, cost=cost_of("qr"), **sparing(plan_of("plan_qr")), **_SHARED)
 
 
+_LAPACKS = {char: np.dtype(char) for char in "fdFD"}
+
+
 def prepared(*arrays: Handle, are_square: bool = True) -> tuple[Handle, ...]:
     """Return arrays in the dtype that NumPy's result has; the first one has to be matrices, square unless told.
 
@@ -131,15 +134,22 @@ def prepared(*arrays: Handle, are_square: bool = True) -> tuple[Handle, ...]:
     Unsupported
         There are no elements.
     """
-    a = arrays[0]._layout
+    layouts = [x._known or x._layout for x in arrays]
+    a = layouts[0]
     if a.ndim < 2:
         msg = f"{a.ndim}-dimensional array given. Array must be at least two-dimensional"
         raise LinAlgError(msg)
     if are_square and a.shape[-1] != a.shape[-2]:
         msg = "Last 2 dimensions of the array must be square"
         raise LinAlgError(msg)
+    dtype = a.dtype
+    for layout in layouts:
+        if not (layout.dtype is dtype is _LAPACKS.get(dtype.char) and layout.size and layout.is_aligned):
+            break
+    else:  # which nearly always are as they have to be
+        return arrays
     dtype = result_dtype(*arrays)
-    if not all(x._layout.size for x in arrays):
+    if not all(layout.size for layout in layouts):
         msg = "matrices without elements"
         raise Unsupported(msg)
     return tuple(_aligned(astype(x, dtype, copy_wanted=False)) for x in arrays)
