@@ -27,6 +27,7 @@ from oxinp._core.lazy import explain
 from oxinp._core.memory.storage import Leaf
 from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
+from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Structure
@@ -224,8 +225,9 @@ class Balance:
                     held_nbytes = entry.buffer.nbytes if hasattr(entry, "buffer") else 0
                 if held_nbytes > nbytes:  # noqa: PLR1730 - a call costs as much as the rest
                     nbytes = held_nbytes
-                if _SELECTED and (held := getattr(entry, "buffer", None)) is not None:
-                    nbytes = max(nbytes, _SELECTED.get(ref(held), 0))
+                if _SELECTED:
+                    held = entry if type(entry) is Buffer else getattr(entry, "buffer", None)
+                    nbytes = nbytes if held is None else max(nbytes, _SELECTED.get(ref(held), 0))
         if nbytes < self.reach:
             size = (int(nbytes) // self._unit).bit_length()  # `_size`, spelled out
         else:
@@ -244,7 +246,11 @@ class Balance:
 
         It has another size each time, and to be on the host it would have to be fetched unless those are there.
         """
-        held = [entry.buffer.nbytes for entry in leaves if getattr(entry, "buffer", None) is not None]
+        held = [
+            entry.nbytes if type(entry) is Buffer else entry.buffer.nbytes
+            for entry in leaves
+            if type(entry) is Buffer or getattr(entry, "buffer", None) is not None
+        ]
         nbytes = max(held, default=0)  # 0 of numbers, repeated
         for buffer in buffers:
             _SELECTED[ref(buffer, _forget)] = nbytes

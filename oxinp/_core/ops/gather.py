@@ -417,10 +417,11 @@ def select(array: Handle, mask: Handle) -> Any:
     Unsupported
         The device has no kernel, or the shapes do not match.
     """
-    layout, ndim = array._layout, mask._layout.ndim
-    if mask._layout.shape != layout.shape[:ndim] or not mask._layout.size or not ndim:
+    layout, own = array._known or array._layout, mask._known or mask._layout
+    ndim = own.ndim
+    if own.shape != layout.shape[:ndim] or not own.size or not ndim:
         raise Unsupported("a mask of another shape, of which NumPy says why, or no elements")
-    need_kernel(layout, mask._layout)
+    need_kernel(layout, own)
     if ndim < layout.ndim:
         return chosen(flat(array, ndim), flatnonzero(mask))
     return _selected(mask, array)
