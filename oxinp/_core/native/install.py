@@ -33,6 +33,7 @@ from oxinp._core.memory.parts import part_of
 from oxinp._core.native import names, objects
 from oxinp._core.native.counting import NEVER, Counted, stubs
 from oxinp._core.native.pages import mapped
+from oxinp._core.ops.vector_product import operand
 from oxinp._core.ufunc.object import ufunc
 from oxinp._runtime.forking import free_in_children
 
@@ -204,7 +205,20 @@ def _numpys(path: str) -> Any:
 
 
 _RECORDING = (
-    *(chain, dense_of, entry_at, graph_of, line_of, matrix_of, pending, reading, recorded, renew_pair, wrap_result),
+    *(
+        chain,
+        dense_of,
+        entry_at,
+        graph_of,
+        line_of,
+        matrix_of,
+        operand,
+        pending,
+        reading,
+        recorded,
+        renew_pair,
+        wrap_result,
+    ),
 )
 
 

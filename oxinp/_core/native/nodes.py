@@ -128,6 +128,53 @@ def entry_at(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
+def operand(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `vector_product.operand` of an array."""
+    call = Making(kind, before)
+    code = call.code
+    call.begin_making(1)
+    code.load("rbx", "rbp", 0)
+    call.unless_type("rbx", kind, "general")
+    code.load("r12", "rbx", HELD)
+    code.compare_number("r12", 0)
+    code.jump("general", "e")
+    call.unless_type("r12", Storage, "general")
+    code.load("r12", "r12", VALUE)
+    call.unless_type("r12", tuple, "general")
+    code.load("rbx", "rbx", KNOWN)
+    code.compare_number("rbx", 0)
+    code.jump("general", "e")
+    call.unless_type("rbx", Layout, "general")
+    code.load("rsi", "r12", TUPLE_ITEMS)
+    call.unless_type("rsi", Graph, "general")
+    code.load("rdx", "rsi", GRAPH["nodes"])
+    code.compare_number_with("rdx", SIZE, 0)
+    code.jump("is pending", "ne")
+    code.load("rbp", "r12", TUPLE_ITEMS + 8)
+    call.unless_type("rbp", tuple, "general")
+    code.compare_number_with("rbp", SIZE, 1)
+    code.jump("general", "ne")
+    code.load("rbp", "rbp", TUPLE_ITEMS)
+    call.unless_type("rbp", Buffer, "general")  # it may wait
+    call.keep_at(GIVEN_VALUE, "r12")
+    code.load("r13", "rbx", LAYOUT["offset"])
+    code.compare_with("rsi", GRAPH["layout"], "rbx")
+    code.jump("is first", "e")
+    code.set("rcx", id(0))
+    code.compare("r13", "rcx")
+    code.jump("is first", "e")
+    _make_entry(call)
+    code.move("rbp", "r13")
+    code.label("is first")
+    call.make_tuple(NEW, "r13", "rbp", ("r12", TUPLE_ITEMS + 16))
+    code.jump("is found")
+    code.label("is pending")
+    code.set("r13", NONE)
+    code.label("is found")
+    call.end_making("r13")
+    return code.assembled()
+
+
 def _make_entry(call: Making) -> None:
     """Let `r13`, a number of bytes, be what lies so far on in the Buffer in `rbp`."""
     code = call.code
@@ -337,4 +384,4 @@ def _make_array(call: Making) -> None:
     call.made(KEY, "r13")
 
 
-__all__ = ["chain", "dense_of", "entry_at", "graph_of", "pending", "reading", "recorded", "wrap_result"]
+__all__ = ["chain", "dense_of", "entry_at", "graph_of", "operand", "pending", "reading", "recorded", "wrap_result"]

@@ -20,6 +20,7 @@ from oxinp._core.memory.layout import Layout, dense_layout, dense_of, line_layou
 from oxinp._core.memory.storage import Leaf, Storage
 from oxinp._core.native import objects, writers
 from oxinp._core.native.pages import mapped
+from oxinp._core.ops.vector_product import operand
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from tests.comparator import assert_same
 
@@ -239,6 +240,26 @@ def test_chains_are_what_python_makes():
     assert ask(oxinp.asarray([1.0, 2.0])) is None
 
 
+def test_operands_are_what_python_finds():
+    ask = _code("operand")
+    with config.override(offload_threshold=0):
+        x = oxinp.arange(6000.0).reshape(60, 100) + 1
+        oxinp.evaluate(x)
+        for given in (x, x[7:], x.T, x[3], x[:, 5:], x[:33, ::-1]):
+            one, other = ask(given), operand(given)
+            assert type(one) is tuple
+            assert one[1] == other[1]
+            assert type(one[0]) is type(other[0])
+            assert (one[0].ptr, one[0].buffer) == (other[0].ptr, other[0].buffer)
+            assert (one[0] is other[0]) == (type(one[0]) is not Leaf)
+        pending = x + 1
+        assert ask(pending) is operand(pending) is None
+        waiting = oxinp.sum(x, axis=0)
+        assert ask(waiting) is operand(waiting) is None
+        assert ask(x[3, 4]) is None
+    assert ask(oxinp.asarray([1.0, 2.0])) is None
+
+
 def test_matrices_are_what_python_finds():
     ask = _code("matrix_of")
     some = [
@@ -410,6 +431,8 @@ def test_nothing_leaks():
         (_code("reading"), (layout,)),
         (_code("dense_of"), (layout,)),
         (_code("chain"), (x,)),
+        (_code("operand"), (part,)),
+        (_code("operand"), (x,)),
         (_code("line_of"), ((layout, float, line_layout(FLOAT, layout.size, -80, 2**20)),)),
         (_code("renew_pair"), (OPERATIONS[1], (renewed, float))),
         (_code("renew_pair"), (OPERATIONS[1], (renewed, renewed, 0))),
