@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Stock"]
 
 _new = object.__new__
-_UNIT_BITS = 9
+UNIT_BITS = 9
 _MAX_CUTS = 16
 
 
@@ -59,7 +59,7 @@ class Stock:
         """
         pool = self.pool
         try:
-            block = self.by_request[nbytes - 1 >> _UNIT_BITS].pop()
+            block = self.by_request[nbytes - 1 >> UNIT_BITS].pop()
         except (KeyError, IndexError):
             block = pool.find(nbytes, self)
         used = pool.used_nbytes = pool.used_nbytes + block.nbytes

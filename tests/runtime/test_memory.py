@@ -320,7 +320,7 @@ def test_what_a_finaliser_keeps_keeps_its_memory(pool):
 
 def test_cached_allocation_is_cheap(pool):
     # Interpreter operations, not time: one dictionary hit, one list pop, no other call than the object's creation and,
-    # when it goes, whether it does.
+    # when it goes, whether it does. Machine code has none of the first three.
     pool.allocate(131072)
     calls = []
 
@@ -333,7 +333,8 @@ def test_cached_allocation_is_cheap(pool):
         pool.allocate(131072)
     finally:
         sys.setprofile(None)
-    assert calls == ["allocate", "pop", "__new__", "__del__", "getrefcount", "append", "setprofile"]
+    assert calls[-4:] == ["__del__", "getrefcount", "append", "setprofile"]
+    assert calls[:-4] in ([], ["allocate", "pop", "__new__"])
 
 
 def test_format():

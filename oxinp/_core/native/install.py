@@ -36,6 +36,7 @@ from oxinp._core.native.pages import mapped
 from oxinp._core.ops.vector_product import operand
 from oxinp._core.ufunc.object import ufunc
 from oxinp._runtime.forking import free_in_children
+from oxinp._runtime.stock import Stock
 
 # A call in Python takes 0.3 to 5 us more than in machine code. By these numbers, calls have cost about as much as it
 # takes to save the next ones that: 0.2 ms to write the code of one, as a rule, and once 5 ms to import what writes it.
@@ -205,6 +206,7 @@ def _numpys(path: str) -> Any:
 
 
 _RECORDING = (
+    Stock.allocate,
     *(
         chain,
         dense_of,

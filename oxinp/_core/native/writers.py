@@ -15,6 +15,7 @@ from oxinp._core.native import (
     elements,
     lifetime,
     lines,
+    memory,
     names,
     nodes,
     numbers,
@@ -31,7 +32,7 @@ from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
 from oxinp._core.ufunc.table import UFUNCS
 
 _ROWS = {row.name: row for row in UFUNCS}
-_RECORDING = {name: getattr(module, name) for module in (nodes, lines, renewing) for name in module.__all__}
+_RECORDING = {name: getattr(module, name) for module in (nodes, lines, renewing, memory) for name in module.__all__}
 
 
 @functools.cache
