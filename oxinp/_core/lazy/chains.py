@@ -244,11 +244,12 @@ def launch_of(
             return None
         if layout.dtype is structure.dtype:
             structure.planner = planner
-    line = line_of((layout, *leaves))
-    launch: Again | None
+    launch: Again | None = line_again(planner, entries := (layout, *leaves))
+    if launch is not None:
+        return launch
+    line = line_of(entries)
     if line is not None:
-        launch = planner.plan_again(*line)
-        return launch or (planner.line_known(*line, device().capability) if is_looked_for else None)
+        return planner.line_known(*line, device().capability) if is_looked_for else None  # type: ignore[no-any-return]
     is_new = is_new and is_looked_for
     shape = layout.shape
     layouts = [layout, *[entry for entry in leaves if type(entry) is Layout]]
@@ -341,6 +342,12 @@ def line_of(entries: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ..
     if first.ndim > 1 and steps.count(1) < len(steps):
         return None
     return first.size, steps, alignments
+
+
+def line_again(planner: Any, entries: tuple[Any, ...]) -> Again | None:
+    """Return the launch of operands that are one loop, if a planner of chains has planned others; see `line_of`."""
+    line = line_of(entries)
+    return None if line is None else planner.plan_again(*line)
 
 
 def matrix_of(layouts: list[Layout]) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]] | None:

@@ -202,6 +202,11 @@ class Assembler:
         """``target //= 2``, of a number without a sign."""
         self._with_registers(0xD1, 5, target)
 
+    def divide(self, divisor: str) -> None:
+        """``rax, rdx = divmod(rax, divisor)``, of numbers without a sign."""
+        self._with_registers(0x31, _NUMBERS["rdx"], "rdx")
+        self._with_registers(0xF7, 6, divisor)
+
     def halve_signed(self, target: str) -> None:
         """``target //= 2``."""
         self._with_registers(0xD1, 7, target)

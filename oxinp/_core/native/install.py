@@ -23,7 +23,7 @@ from typing import Any
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
-from oxinp._core.lazy.chains import entry_at, line_of, matrix_of
+from oxinp._core.lazy.chains import entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, reading, recorded
 from oxinp._core.lazy.handle import chain
@@ -212,6 +212,7 @@ _RECORDING = (
         dense_of,
         entry_at,
         graph_of,
+        line_again,
         line_of,
         matrix_of,
         operand,

@@ -2,10 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
+
+from oxinp._core.lazy.chains import ELEMENTWISE
 from oxinp._core.memory.layout import Layout
 from oxinp._core.native import objects
+from oxinp._core.native.call import ARGUMENTS
 from oxinp._core.native.function import NONE
-from oxinp._core.native.making import KEY, LAYOUT, LEAVES, NEW, NUMBER, Making
+from oxinp._core.native.making import (
+    COST,
+    ENTRY,
+    GIVEN_VALUE,
+    GRID,
+    KEPT,
+    KEY,
+    LAYOUT,
+    LEAVES,
+    NEW,
+    NEW_GRAPH,
+    NUMBER,
+    PTR,
+    RESULT,
+    Making,
+    offsets,
+)
 from oxinp._core.native.objects import DTYPE_ITEMSIZE, LIST_ITEMS, SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
 
@@ -16,6 +36,105 @@ def line_of(kind: type, before: int | None) -> bytes:
     code = call.code
     call.begin_making(1)
     code.load("rbx", "rbp", 0)
+    _measure(call)
+    code.load("r13", "rsp", KEY)
+    code.load("r14", "rsp", LEAVES)
+    call.make_tuple(NEW, "rbp", ("r12", LAYOUT["size"]), "r13", "r14")
+    code.move("r14", "rbp")
+    _end(call)
+    return code.assembled()
+
+
+def _end(call: Making) -> None:
+    """Return what is in `r14`; lay out ``none``, where None is returned."""
+    code = call.code
+    code.jump("is found")
+    code.label("none")
+    code.set("r14", NONE)
+    code.label("is found")
+    call.end_making("r14")
+
+
+def line_again(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `chains.line_again`."""
+    planners = importlib.import_module(ELEMENTWISE).Elementwise
+    call = Making(kind, before)
+    code = call.code
+    call.begin_making(2)
+    code.load("rbx", "rbp", 0)
+    call.unless_type("rbx", planners, "general")
+    code.load("rbx", "rbp", 8)
+    _measure(call)
+    code.load("rsi", "rsp", ARGUMENTS)
+    code.load("rbx", "rsi")
+    call.make_tuple(NEW, "r14", ("rsp", KEY), ("rsp", LEAVES))
+    code.load("rdi", "rbx", offsets(planners, ("_met",))["_met"])
+    code.move("rsi", "r14")
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.move("rbx", "rax")
+    call.keep_at(GIVEN_VALUE, "rbx")
+    _divide(call)
+    for place, target in ((ENTRY, "r14"), (PTR, "r13")):
+        code.move("rdi", target)
+        code.call(objects.address("PyLong_FromSsize_t"))
+        call.made(place, target)
+    call.make_tuple(NEW_GRAPH, "rsi", "r14", "r13")
+    code.load("rdi", "rbx", _VALUES)
+    code.call(objects.address("PySequence_Concat"))
+    call.made(KEPT, "r13")
+    code.move("rdi", "rbp")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(COST, "rbp")
+    code.set("r14", id(1))
+    call.make_tuple(GRID, "r12", "rbp", "r14", "r14")
+    call.make_tuple(RESULT, "r14", ("rbx", _KERNEL), "r12", "r13")
+    _end(call)
+    return code.assembled()
+
+
+_MOST, _KERNEL, _VALUES, _VECTOR, _LENGTH = (TUPLE_ITEMS + 8 * place for place in range(5))
+"""Where what is known of operands has what, see `KnownChains.plan_again`."""
+
+
+def _divide(call: Making) -> None:
+    """Let `r14` have the units of the size of the layout in `r12`, `r13` what is left, and `rbp` the blocks.
+
+    What is known is in `rbx`; sizes for which it does not hold are left to Python.
+    """
+    code, is_less = call.code, call.new_label()
+    code.load("rsi", "r12", LAYOUT["size"])
+    load_small(call, "r12", "rsi", "undo")
+    code.compare_number("r12", 1)
+    code.jump("undo", "le")
+    for place, target in ((_MOST, "rdi"), (_VECTOR, "rcx"), (_LENGTH, "rbp")):
+        code.load("rsi", "rbx", place)
+        load_small(call, target, "rsi", "undo")
+    code.compare("r12", "rdi")
+    code.jump("undo", "g")
+    code.move("rax", "r12")
+    code.divide("rcx")
+    code.move("r14", "rax")
+    code.move("r13", "rdx")
+    code.divide("rbp")
+    code.move("rbp", "rax")
+    code.compare_number("rdx", 0)
+    code.jump(is_less, "e")
+    code.add("rbp", 1)
+    code.label(is_less)
+    code.compare_number("rbp", 0)
+    code.jump("has blocks", "ne")
+    code.set("rbp", 1)
+    code.label("has blocks")
+
+
+def _measure(call: Making) -> None:
+    """Let the stack have the strides and alignments of the layouts in a tuple, in `rbx`, and `r12` the first one.
+
+    Goes to ``none`` unless they are one loop.
+    """
+    code = call.code
     call.unless_type("rbx", tuple, "general")
     _find_layouts(call)
     for place in (KEY, LEAVES):
@@ -50,16 +169,6 @@ def line_of(kind: type, before: int | None) -> bytes:
     code.load("rdx", "r12", LAYOUT["size"])
     call.if_one_of("rdx", (0, 1), "none")
     _require_line(call)
-    code.load("r13", "rsp", KEY)
-    code.load("r14", "rsp", LEAVES)
-    call.make_tuple(NEW, "rbp", ("r12", LAYOUT["size"]), "r13", "r14")
-    code.move("r14", "rbp")
-    code.jump("is found")
-    code.label("none")
-    code.set("r14", NONE)
-    code.label("is found")
-    call.end_making("r14")
-    return code.assembled()
 
 
 def _find_layouts(call: Making) -> None:
@@ -197,4 +306,4 @@ def _require_line(call: Making) -> None:
     code.label("is line")
 
 
-__all__ = ["line_of", "matrix_of"]
+__all__ = ["line_again", "line_of", "matrix_of"]

@@ -32,9 +32,9 @@ STRUCTURE = offsets(Structure, ("kinds", "nodes", "result"))
 OLD = offsets(Recent, ("old",))["old"]
 
 NUMBER, SCALAR_TYPE, STRUCTURE_OF = (8 * i for i in range(5, 8))
-KEPT, GIVEN_VALUE, KEY, NEW, NEW_GRAPH, LEAVES, PTR, ENTRY, COST = (8 * i for i in range(8, 17))
-_PLACES = KEPT, GIVEN_VALUE, KEY, NEW, NEW_GRAPH, LEAVES, PTR, ENTRY, COST
-_ROOM = 17 * 8  # an odd number of words
+KEPT, GIVEN_VALUE, KEY, NEW, NEW_GRAPH, LEAVES, PTR, ENTRY, COST, GRID, RESULT = (8 * i for i in range(8, 19))
+_PLACES = KEPT, GIVEN_VALUE, KEY, NEW, NEW_GRAPH, LEAVES, PTR, ENTRY, COST, GRID, RESULT
+_ROOM = 19 * 8  # an odd number of words
 """Where on the stack there is what: numbers and objects that nobody gives back, and such as have been taken or made."""
 
 
@@ -306,6 +306,7 @@ __all__ = [
     "ENTRY",
     "GIVEN_VALUE",
     "GRAPH",
+    "GRID",
     "KEPT",
     "KEY",
     "LARGEST_ALIGNMENT",
@@ -317,6 +318,7 @@ __all__ = [
     "OLD",
     "PTR",
     "RECORD",
+    "RESULT",
     "SCALAR_TYPE",
     "STRUCTURE",
     "STRUCTURE_OF",

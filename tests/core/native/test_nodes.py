@@ -12,7 +12,7 @@ import oxinp
 from oxinp import config
 from oxinp._core.lazy import handle, results, schedule
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.chains import copying, entry_at, line_of, matrix_of
+from oxinp._core.lazy.chains import copying, entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import NUMBERS, combine, renew_pair
 from oxinp._core.lazy.expr import Graph, Record, graph_of, leaf, reading, recorded
 from oxinp._core.memory import layout as layouts
@@ -240,6 +240,35 @@ def test_chains_are_what_python_makes():
     assert ask(oxinp.asarray([1.0, 2.0])) is None
 
 
+def test_launches_of_lines_are_what_python_finds():
+    ask, num_answered = _code("line_again"), 0
+    with config.override(offload_threshold=0):
+        x, y = oxinp.arange(9000.0) + 1, oxinp.arange(9000.0) + 2
+        oxinp.evaluate(x, y)
+        for start, step in ((0, 1), (1, 1), (32, 1), (0, 3), (5, -1)):
+            for stop in (700, 4000):
+                made = x[start:stop:step] * y[0 : len(x[start:stop:step])] if step > 0 else x[stop:start:step] * 2.0
+                graph = made._held.value[0]
+                oxinp.evaluate(made)
+                planner = graph.structure.plans[((graph.result, FLOAT),)]
+                for n in (2, 3, 31, 32, 33, 1000, 1024, 8192, 8193, 2**20 + 7, 2**27, 2**29):
+                    entries = [Layout.of(FLOAT, (n,))]
+                    for entry in graph.leaves:
+                        is_layout = type(entry) is Layout
+                        entries.append(line_layout(FLOAT, n, *entry.strides, entry.offset) if is_layout else entry)
+                    expected = line_again(planner, tuple(entries))
+                    found = ask(planner, tuple(entries))
+                    num_answered += found is not None
+                    assert found is None or found == expected
+                    if found is not None:
+                        assert [*map(type, found)] == [*map(type, expected)]
+                        assert all(type(number) is int for number in (*found[1], *found[2]))
+                assert ask(planner, (Layout.of(FLOAT, (1,)),)) is None
+                assert ask(planner, (make_layout(FLOAT, (9, 2), (32, 8), 0),)) is None
+    assert num_answered > 20
+    assert ask(None, ()) is None
+
+
 def test_operands_are_what_python_finds():
     ask = _code("operand")
     with config.override(offload_threshold=0):
@@ -416,6 +445,15 @@ def test_nothing_leaks():
     structure = leaf(layout).structure
     convert, scalars, leaves = (None, float), ((1, float),), (layout,)
     x = oxinp.arange(5000.0) * 2
+    with config.override(offload_threshold=0):
+        twice = oxinp.arange(5000.0) * 2 + 1
+        oxinp.evaluate(twice)
+        made = twice[9:] * 2.0
+        graph = made._held.value[0]
+        entries = made._known, *graph.leaves
+        oxinp.evaluate(made)
+        planner = graph.structure.plans[((graph.result, FLOAT),)]
+    line_again(planner, entries)
     renewed = reading(line_layout(FLOAT, layout.size, 8, 8))
     for key in ((renewed, float), (renewed, renewed, 0)):
         combine(OPERATIONS[1], (renewed, NUMBERS.get(key[1], renewed)), None if len(key) < 3 else ((0,), (0,)))
@@ -433,6 +471,7 @@ def test_nothing_leaks():
         (_code("chain"), (x,)),
         (_code("operand"), (part,)),
         (_code("operand"), (x,)),
+        (_code("line_again"), (planner, entries)),
         (_code("line_of"), ((layout, float, line_layout(FLOAT, layout.size, -80, 2**20)),)),
         (_code("renew_pair"), (OPERATIONS[1], (renewed, float))),
         (_code("renew_pair"), (OPERATIONS[1], (renewed, renewed, 0))),
@@ -440,6 +479,9 @@ def test_nothing_leaks():
         (_code("line_of"), ((layout, make_layout(FLOAT, (layout.size, 2), (80, 8), 0)),)),
     ]
     watched = [
+        planner,
+        entries,
+        *entries[:2],
         renewed,
         renewed.leaves,
         renewed.structure,
