@@ -250,11 +250,23 @@ _BY_METHOD = frozenset(
 """Functions that do what methods of the same name do, with the same parameters, and more around it."""
 
 
-def _anew(name: str, share: int = 1, weight: float = 0.0) -> _Maker:
+_LEARNED: dict[str, float] = {
+    **dict.fromkeys((*names.REDUCTIONS, "argmax", "argmin", "count_nonzero", "linalg.norm", "prod", "std", "var"), 0.5),
+    **dict.fromkeys(("allclose", "array_equal", "average", "clip", "copy", "cumprod", "cumsum", "diff"), 1.0),
+    **dict.fromkeys(("flatten", "isclose", "median", "round", "trace", "tril", "triu"), 1.0),
+    "roll": ROLL_WEIGHT,
+}
+"""Functions and methods of arrays that are the host's by what has been learned, too, and their weights.
+
+See `Op.host_weight`. None makes more elements than it is given.
+"""
+
+
+def _anew(name: str, share: int = 1) -> _Maker:
     """Return what makes the code of a function by its name in NumPy, which is not looked for before."""
 
     def make(kind: type, before: int) -> bytes:
-        function = attrgetter(name)(np)
+        function, weight = attrgetter(name)(np), _LEARNED.get(name, 0.0)
         numpys = getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(function)
         most = most_positional(function)
         return anew(kind, before, function=numpys, most=most, share=share, weight=weight)
@@ -265,7 +277,8 @@ def _anew(name: str, share: int = 1, weight: float = 0.0) -> _Maker:
 def _method_anew(name: str) -> _Maker:
     """Return what makes the code of a method by its name."""
     method = getattr(np.ndarray, name)
-    return lambda kind, before: anew(kind, before, method, most_positional(method), share=1, weight=0.0)
+    most, weight = most_positional(method), _LEARNED.get(name, 0.0)
+    return lambda kind, before: anew(kind, before, method, most, share=1, weight=weight)
 
 
 def _or(maker: _Maker, other: _Maker) -> _Maker:
@@ -284,7 +297,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),
     "outer": partial(outer, function=np.multiply.outer),
     **{name: _anew(name) for name in names.ANEW},
-    "roll": _anew("roll", weight=ROLL_WEIGHT),
+    "roll": _anew("roll"),
     "linalg.norm": _anew("linalg.norm"),
     **{f"fft.{name}": _anew(f"fft.{name}", _TRANSFORMS_SHARE) for name in names.TRANSFORMS},
     **{name: _or(partial(reduction, name=name), _anew(name)) for name in names.REDUCTIONS},

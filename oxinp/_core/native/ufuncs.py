@@ -321,7 +321,7 @@ def _place_operand(function: Function, arrays: type, place: int) -> None:
     code.load("r13", "rbp", TUPLE_ITEMS + 8 * place)
     function.unless_type("r13", arrays, is_number)
     function.load_seen("r12", "r13", storage="r8")
-    function.require_host("r13", "r12")
+    function.require_host("r13", "r12", is_learned=True)
     code.jump(is_placed)
     code.label(is_number)
     code.move("r12", "r13")

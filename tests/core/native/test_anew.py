@@ -10,8 +10,10 @@ import pytest
 
 import oxinp
 from oxinp import config
+from oxinp._core.lazy.balance import balance
 from oxinp._core.native import calls, install, objects
 from oxinp._core.native.anew import most_positional
+from oxinp.cuda import stats
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.skipif(objects.VECTORCALL is None, reason="this Python calls functions in another way")
@@ -198,3 +200,51 @@ def test_numbers_are_warned_of_once(kind):
             each.sum()
         told.append([str(warning.message) for warning in heard])
     assert told[0] == told[1] != []
+
+
+LEARNED = (
+    *("L.sum()", "L.sum(axis=0)", "np.sum(L, axis=1)", "L.mean()", "np.mean(W)", "W.mean(axis=1)", "L.max(axis=1)"),
+    *("np.min(L)", "L.std()", "np.var(L, axis=0)", "W.prod(axis=0)", "L.argmax()", "np.argmin(L, axis=0)", "W.any()"),
+    *(
+        "np.count_nonzero(W)",
+        "L.cumsum()",
+        "np.cumsum(L, axis=1)",
+        "np.clip(L, -0.5, 0.5)",
+        "L.clip(0, 1)",
+        "np.diff(L)",
+    ),
+    *("np.tril(L)", "np.triu(L, 1)", "np.linalg.norm(L)", "np.linalg.norm(L, axis=1)", "L.trace()", "L.flatten()"),
+    *("np.isclose(L, L)", "np.median(L, axis=0)", "L.round(2)", "np.average(L, axis=0)", "np.roll(L, 3)"),
+    *("np.array_equal(L, L)", "np.minimum(L, W, out=L)"),
+)
+
+
+@pytest.mark.parametrize("expression", LEARNED)
+def test_larger_arrays_are_the_hosts_by_what_has_been_learned(expression):
+    random = np.random.default_rng(8)
+    numpys = {"L": random.normal(size=(90, 120)), "W": random.integers(1, 4, (90, 120)), "np": np}
+    code, entered, num_entered = compile(expression, "<program>", "eval"), [], 0
+    with config.override(offload_threshold=65536, adaptive_placement=True):
+        balance.begin(65536, is_adaptive=True)
+        balance._settle(3)
+        ours = {**{name: oxinp.array(numpys[name]) for name in "LW"}, "np": oxinp}
+        for _ in range(40):  # one in `SAMPLED` is weighed
+            entered.clear()
+            sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_filename))
+            try:
+                found = eval(code, ours)  # noqa: S307
+            finally:
+                sys.setprofile(None)
+            num_entered += any("/oxinp/" in name for name in entered)
+    assert_same(found, eval(code, numpys))  # noqa: S307
+    assert num_entered <= 6  # of two arrays each is weighed
+
+
+def test_larger_arrays_are_the_devices_unless_that_has_been_learned():
+    with config.override(offload_threshold=65536, adaptive_placement=True):
+        balance.begin(65536, is_adaptive=True)
+        ours = oxinp.array(np.ones((90, 120)))
+        for make in (oxinp.cumsum, oxinp.clip, oxinp.diff):
+            before = stats().launches
+            oxinp.evaluate(make(ours, 0, 1) if make is oxinp.clip else make(ours))
+            assert stats().launches > before
