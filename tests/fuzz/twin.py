@@ -12,6 +12,7 @@ from unittest import mock
 import numpy as np
 
 from oxinp._core.lazy import placement, rowwise, windows
+from oxinp._runtime import host_blocks
 from tests.comparator import assert_same, assert_within, is_array, public_type
 from tests.fuzz.program import CHECK, Program, Statement
 from tests.fuzz.scope import MODULES, compiled
@@ -66,7 +67,8 @@ class Twin:
         patience = mock.patch.object(rowwise, "is_patient", False)  # programs run once
         small = mock.patch.multiple(windows, NBYTES=128, MIN_STEP=16, COPY_RATE=1.0)  # as their arrays are
         smaller = mock.patch.object(placement, "MIN_WINDOWED_NBYTES", 256)
-        with np.errstate(all="ignore"), warnings.catch_warnings(), patience, small, smaller:
+        shared = mock.patch.multiple(host_blocks, MIN_NBYTES=64, MAX_WASTE=1 / 64)
+        with np.errstate(all="ignore"), warnings.catch_warnings(), patience, small, smaller, shared:
             warnings.simplefilter("ignore")
             try:
                 for statement in program.statements:
