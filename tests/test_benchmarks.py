@@ -13,6 +13,7 @@ import pytest
 
 from asv_benchmarks import compare, requirement, sides, statements, table
 from asv_benchmarks.case import DeviceCase, Measurement, median
+from asv_benchmarks.programs import lines
 from tests.fake_peers import fake_jax, fake_torch
 
 MEASURED = Path(compare.__file__).parent / "baseline" / "h200.json"
@@ -283,3 +284,12 @@ def test_statements_on_parts_are_timed_and_counted(monkeypatch, capsys):
     assert head.split()[:3] == ["statement", "new", "us"]
     assert row.startswith("A[i, i:] *= 0.5")
     assert float(row.split()[-1]) > 0
+
+
+@pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="counting takes Python 3.12 or later")
+def test_functions_that_a_line_enters_are_listed_in_order(capsys):
+    lines.main(["tiny", "hessenberg", "--line", "16", "--turn", "2"])
+    head, *entered = capsys.readouterr().out.splitlines()
+    assert head.startswith("hessenberg:16: v[0] += np.copysign(np.linalg.norm(v), v[0]): ")
+    assert head.endswith(f" {len([each for each in entered if each])} functions")
+    assert all(each.startswith("  ") and " <- " in each for each in entered if each)

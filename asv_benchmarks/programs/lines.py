@@ -1,10 +1,12 @@
 """What each line of a program costs the host: Python functions entered, and launches, each time that it runs.
 
     python -m asv_benchmarks.programs.lines large jacobi_2d kernel_matrix
+    python -m asv_benchmarks.programs.lines large jacobi_2d --line 20
 
 Functions are counted, not timed: no other load of the machine changes that, and where the device waits for the host it
 is what there is to reduce. Launches are counted where there is a device (`OXINP_BACKEND`, the emulator too). Of lines
-that take less than `--share` of a program's functions nothing is told. From Python 3.12 on.
+that take less than `--share` of a program's functions nothing is told. Of one `--line` the functions are listed in
+the order in which they are entered, below those that call them. From Python 3.12 on.
 """
 
 import argparse
@@ -32,9 +34,10 @@ class Lines:
     times, functions, launches : Counter
     """
 
-    def __init__(self, path):
+    def __init__(self, path, listed=0, turn=0):
         self.times, self.functions, self.launches = Counter(), Counter(), Counter()
-        self._path = path
+        self.entered = []  # by the line that is listed, when it has run as often before
+        self._path, self._listed, self._turn = path, listed, turn
         self._at = self._last = None
         self._entered = 0
 
@@ -43,6 +46,13 @@ class Lines:
         if any(part in code.co_filename for part in PASSED_OVER):
             return sys.monitoring.DISABLE
         self._entered += 1
+        if self._at == self._listed and self.times[self._at] == self._turn + 1:
+            frame, depth = sys._getframe(1), 0
+            caller = frame.f_back
+            while frame is not None and frame.f_code.co_filename != self._path:
+                frame, depth = frame.f_back, depth + 1
+            place = "/".join(Path(code.co_filename).parts[-2:])
+            self.entered += [f"{'  ' * depth}{place}:{code.co_firstlineno} {code.co_qualname} <- {caller.f_lineno}"]
         return None
 
     def reach(self, _, line):
@@ -82,13 +92,13 @@ def codes_of(module):
     return found
 
 
-def counted(name, size):
-    """Return the counts of a program's lines, and its text."""
+def counted(name, size, listed=0, turn=0):
+    """Return the counts of a program's lines, and its text; list what a line enters when it runs after some times."""
     side = sides.load("oxinp")
     program = measure.load(name, side)
     for _ in range(RUNS_BEFORE):
         program.run(*measure.start(side, name, size))
-    lines = Lines(program.__file__)
+    lines = Lines(program.__file__, listed, turn)
     given = measure.start(side, name, size)
     lines.count(program.run, given, codes_of(program))
     return lines, Path(program.__file__).read_text(encoding="utf-8").splitlines()
@@ -112,11 +122,17 @@ def main(arguments=None):
     parser.add_argument("size", help="tiny, small, medium or large")
     parser.add_argument("names", nargs="+", help="programs of the suite")
     parser.add_argument("--share", type=float, default=0.02, help="of the functions that a line has to take")
+    parser.add_argument("--line", type=int, default=0, help="to list the functions of, instead of the table")
+    parser.add_argument("--turn", type=int, default=10, help="after how many runs of the line they are listed")
     options = parser.parse_args(arguments)
     if not hasattr(sys, "monitoring"):
         parser.error("counting takes Python 3.12 or later")
     for name in options.names:
-        lines, text = counted(name, options.size)
+        lines, text = counted(name, options.size, options.line, options.turn)
+        if options.line:
+            print(f"{name}:{options.line}: {text[options.line - 1].strip()}: {len(lines.entered)} functions")
+            print("\n".join(lines.entered))
+            continue
         total, launches = sum(lines.functions.values()), sum(lines.launches.values())
         print(f"{name}, {options.size}: {total} functions, {launches} launches")
         heads = "line", "times", "functions", "launches", "share", "text"
