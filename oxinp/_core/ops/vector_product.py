@@ -338,6 +338,20 @@ def operand(handle: Handle) -> tuple[Any, int] | None:
     return part, value[2]
 
 
+def _run(handle: Handle) -> tuple[Any, int] | None:
+    """Return where an array lies that waits for the product of a matrix and a vector, computed now; None for others."""
+    storage = handle._held or handle._storage
+    value = storage.value
+    if value is None or value[0].nodes:
+        return None
+    call = value[1][0].call
+    if call is not None:  # else another thread has run it meanwhile
+        if not isinstance(call.bound, VectorProduct | MatrixProduct):
+            return None
+        schedule.materialise(storage)
+    return operand(handle)
+
+
 def inner(a: Handle, b: Handle) -> Any:
     """Have the product of two vectors computed when its value is needed; None where `matmul` has to find out more."""
     left, right = a._known or a._layout, b._known or b._layout
@@ -354,8 +368,8 @@ def inner(a: Handle, b: Handle) -> Any:
         or current() is not quiet.state
     ):
         return None
-    u = operand(a)
-    v = u if a is b else operand(b)
+    u = operand(a) or _run(a)
+    v = u if a is b else operand(b) or _run(b)
     if u is None or v is None or (u[0] is v[0] and left.nbytes > MAX_READ_TWICE):
         return None
     key = left, right

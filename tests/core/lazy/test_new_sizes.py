@@ -545,6 +545,7 @@ PRODUCTS = {
     "norm": (lambda m, v, k: oxinp.linalg.norm(m[k:, k]), 41),
     "number of NumPy's by norm": (lambda m, v, k: numpy.sqrt(2) / oxinp.linalg.norm(m[k:, k]), 60),
     "sum of scalars": (lambda m, v, k: oxinp.linalg.norm(m[k:, k]) + oxinp.linalg.norm(m[k:, 0]), 90),
+    "of a product": (lambda m, v, k: (m[k:, k:] @ v[k:]) @ v[k:], 70),
     "where": (lambda m, v, k: oxinp.where(m[k:, k] > 0, v[k:], 0.0), 60),
     "outer": (lambda m, v, k: oxinp.outer(v[k:], v[k:]), 52),
 }
