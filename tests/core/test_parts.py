@@ -5,8 +5,11 @@ import random
 import numpy as np
 import pytest
 
+import oxinp
+from oxinp import config
 from oxinp._core.memory.layout import Layout, address_of
 from oxinp._core.memory.parts import part_of
+from tests.comparator import assert_same
 
 SHAPES = [(7,), (4, 5), (3, 4, 5), (2, 3, 1, 4), (2, 3, 2, 3, 2), (4, 0, 3)]
 
@@ -50,3 +53,44 @@ def test_parts_are_the_views_that_numpy_makes(shape, is_reversed):
 @pytest.mark.parametrize("key", [(0, 1, 2, 3), (5, 0), (slice("a"), 0), (True, 0), (..., 0), ([0], 1)])
 def test_other_keys_are_left_to_others(key):
     assert part_of(Layout.of(np.dtype(float), (3, 4, 5)), key) is None
+
+
+KEYS_ON_HOST = (
+    *(slice(1, None), slice(None, None, -1), slice(2, 2), 3, -1, (1, slice(2, None)), (slice(1, -1), slice(None, 3))),
+    *((slice(None), 2), (None, slice(1, 3)), ..., (..., 1), (slice(None), None, 1), (), np.int64(2), (2, 3), True),
+)
+
+
+@pytest.mark.parametrize("key", KEYS_ON_HOST, ids=repr)
+@pytest.mark.parametrize("is_native", [True, False], ids=["machine code", "Python"])
+def test_the_layout_of_a_part_on_the_host_is_where_numpy_has_it(key, is_native):
+    """Which its key says, unless the whole array lies otherwise by then, or it is a part of a part."""
+    host = np.arange(30.0).reshape(5, 6)
+    with config.override(machine_code=is_native):
+        for make in (lambda x: x, lambda x: x[1:], lambda x: x.T, lambda x: x[::-1, 1:]):
+            whole, seen = oxinp.asarray(host.copy()), host.copy()
+            part, expected = make(whole)[key], make(seen)[key]
+            if not isinstance(part, oxinp.ndarray):
+                continue
+            if isinstance(expected, np.ndarray) and np.shares_memory(seen, expected):
+                layout = part._layout
+                assert layout.shape == expected.shape
+                assert not expected.size or layout.strides == expected.strides
+                distance = expected.__array_interface__["data"][0] - seen.__array_interface__["data"][0]
+                assert not expected.size or layout.offset == distance
+                assert layout.dtype == expected.dtype
+            assert_same(part, expected)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_key_of_a_part_says_nothing_of_an_array_that_lies_otherwise_by_now():
+    whole, seen = oxinp.asarray(np.arange(8.0).reshape(2, 4)), np.arange(8.0).reshape(2, 4)
+    part, expected = whole[1, 0:2], seen[1, 0:2]
+    whole.shape = 4, 2
+    assert part._layout.offset == 32
+    assert_same(part, expected)
+    whole, seen = oxinp.asarray(np.arange(8.0)), np.arange(8.0)
+    part, expected = whole[2:4], seen[2:4].copy()
+    whole.resize((3,), refcheck=False)
+    assert part._layout.offset == 16
+    assert_same(part, expected)

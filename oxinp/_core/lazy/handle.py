@@ -112,25 +112,25 @@ def _found(handle: Handle) -> Layout:
     assert seen is not None
     host = handle._host if handle._held is None or not handle._held.has_objects else handle._held.host
     assert host is not None
-    if seen is host:
+    base: Any = handle._view
+    located = None
+    if (
+        base is not None
+        and type(base) is not tuple
+        and handle._at is not NOWHERE
+        and base._view is None
+        and base._held is handle._held  # else it lies elsewhere by now, see `ndarray._lie_at`
+    ):
+        # Of a part of a whole array its key says where it is, which takes less than to ask NumPy.
+        located = part_of(base._known or base._layout, handle._at)
+    if located is not None:
+        layout = located[0]
+    elif seen is host:
         layout = host_layout(host)
-    elif (part := _selected(handle)) is not None:
-        layout = part
     else:
         layout = Layout.at(seen.dtype, seen.shape, seen.strides, address_of(seen) - address_of(host))
     handle._known = layout
     return layout
-
-
-def _selected(handle: Handle) -> Layout | None:
-    """Return the layout of a part of a whole array by its key, which takes less than to ask NumPy where it lies."""
-    base: Any = handle._view
-    if base is None or type(base) is tuple or handle._at is NOWHERE:
-        return None
-    if base._view is not None or base._held is not handle._held:  # it lies elsewhere by now, see `ndarray._lie_at`
-        return None
-    located = part_of(base._known or base._layout, handle._at)
-    return None if located is None else located[0]
 
 
 def device_value(storage: Storage) -> Value:
@@ -264,7 +264,7 @@ def _computed(storage: Storage) -> Value:
 
 def chain(handle: Handle) -> Value:
     """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
-    layout = handle._known or handle._layout
+    layout = handle._known or _found(handle)
     value = (handle._held or handle._storage).value
     if value is not None:
         graph = value[0]

@@ -236,8 +236,13 @@ def note_written(storage: Storage) -> None:
 def read_back(source: Storage, storage: Storage, layout: Layout, leaves: tuple[Any, ...]) -> None:
     """Let a storage whose value has been written over leaves of its own read it there: it cannot be computed again."""
     assert storage.value is not None
-    if _reads(leaves, storage.value[1][0]):
-        _read_back(source, storage, layout)
+    buffer = storage.value[1][0]
+    if type(buffer) is Pending:
+        buffer = buffer.buffer
+    for entry in leaves:  # `_reads`, spelled out
+        if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
+            _read_back(source, storage, layout)
+            break
 
 
 def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
