@@ -28,7 +28,7 @@ from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, reading, recorded
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.results import pending, wrap_result
-from oxinp._core.memory.layout import dense_of
+from oxinp._core.memory.layout import Layout, dense_of
 from oxinp._core.memory.parts import part_of
 from oxinp._core.native import names, objects
 from oxinp._core.native.counting import NEVER, Counted, stubs
@@ -206,6 +206,7 @@ def _numpys(path: str) -> Any:
 
 
 _RECORDING = (
+    Layout.of,
     Stock.allocate,
     *(
         chain,

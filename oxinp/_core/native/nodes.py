@@ -11,19 +11,16 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Record, Structure
 from oxinp._core.lazy.results import types
-from oxinp._core.memory import layout as layouts
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Leaf, Storage
 from oxinp._core.native import objects
 from oxinp._core.native.function import HAS_OBJECTS, HELD, HOST, KNOWN, NONE, SEEN, STALE, STORED_HOST, VALUE, VIEW
 from oxinp._core.native.making import (
-    DTYPES,
     ENTRY,
     GIVEN_VALUE,
     GRAPH,
     KEPT,
     KEY,
-    LARGEST_ALIGNMENT,
     LAYOUT,
     LEAVES,
     NEW,
@@ -32,19 +29,15 @@ from oxinp._core.native.making import (
     PTR,
     RECORD,
     SCALAR_TYPE,
-    STRUCTURE_OF,
     Making,
     offsets,
 )
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
-from oxinp._core.native.places import load_small
 from oxinp._runtime.memory import Buffer
 
 _LEAF = offsets(Leaf, Leaf.__slots__)
 _OWNER = offsets(Pending, ("owner",))["owner"]
 _BUFFER_PTR = offsets(Buffer, ("ptr",))["ptr"]
-_LINES = {dtype: (dtype.itemsize,) for dtype in DTYPES}
-"""The strides of vectors without gaps."""
 
 
 def reading(kind: type, before: int | None) -> bytes:
@@ -199,71 +192,6 @@ def _make_entry(call: Making) -> None:
     call.put("r13", _LEAF["buffer"], "rbp")
 
 
-def dense_of(kind: type, before: int | None) -> bytes:
-    """Return the code of a call of `layout.dense_of` of a vector or a matrix, or of what its table has."""
-    call = Making(kind, before)
-    code = call.code
-    call.begin_making(1)
-    code.load("rbx", "rbp", 0)
-    call.unless_type("rbx", Layout, "general")
-    code.load("r13", "rbx", LAYOUT["dtype"])
-    call.select("r13", (SCALAR_TYPE, lambda dtype: dtype.type), (STRUCTURE_OF, _LINES.__getitem__))
-    call.make_tuple(KEY, "r14", "r13", ("rsp", SCALAR_TYPE), ("rbx", LAYOUT["shape"]))
-    call.look_up(layouts.CONTIGUOUS, layouts.ROOM, "r13", "found")
-    code.set("rcx", id(0))
-    code.compare_with("rbx", LAYOUT["size"], "rcx")
-    code.jump("undo", "e")
-    code.load("r14", "rsp", STRUCTURE_OF)
-    code.set("rbp", NONE)
-    code.set("rcx", id(1))
-    code.compare_with("rbx", LAYOUT["ndim"], "rcx")
-    code.jump("is line", "e")
-    _make_strides(call)
-    call.make(Layout, NEW, "r13")
-    code.move("rbp", "r13")
-    call.enter(layouts.INTERNED, "r13", NEW_GRAPH)
-    code.jump("is made")
-    code.label("is line")
-    call.make(Layout, NEW, "r13")
-    code.label("is made")
-    call.copy("rbx", "r13", ("dtype", "shape", "ndim", "size", "nbytes"))
-    call.put("r13", LAYOUT["strides"], "r14")
-    call.put("r13", LAYOUT["_form"], "rbp")
-    call.put_all("r13", LAYOUT, 0, "offset", "met")
-    call.put("r13", LAYOUT["alignment"], id(LARGEST_ALIGNMENT))
-    call.put_all("r13", LAYOUT, True, "is_contiguous", "is_aligned", "_injective")
-    call.put_all("r13", LAYOUT, None, "graph", "parts", "read", "_extent", "_ghost")
-    call.put("r13", LAYOUT["_dense"], "r13")
-    call.enter(layouts.CONTIGUOUS, "r13")
-    code.label("found")
-    call.set_attribute("rbx", LAYOUT["_dense"], "r13")
-    call.end_making("r13")
-    return code.assembled()
-
-
-def _make_strides(call: Making) -> None:
-    """Let `r14`, the strides of a line, be those of the matrix in `rbx`, which is in neither of the tables."""
-    code = call.code
-    code.set("rcx", id(2))
-    code.compare_with("rbx", LAYOUT["ndim"], "rcx")
-    code.jump("undo", "ne")
-    code.load("r14", "r14", TUPLE_ITEMS)
-    code.load("rsi", "rbx", LAYOUT["shape"])
-    code.load("rsi", "rsi", TUPLE_ITEMS + 8)
-    load_small(call, "rdi", "rsi", "undo")
-    load_small(call, "rdx", "r14", "undo")
-    code.multiply_by("rdi", "rdx")
-    code.call(objects.address("PyLong_FromSsize_t"))
-    call.made(PTR, "r13")
-    call.make_tuple(LEAVES, "rbp", "r13", "r14")
-    code.move("r14", "rbp")
-    code.load("r13", "rbx", LAYOUT["dtype"])
-    code.set("rdx", id(0))
-    code.store("rsp", NUMBER, "rdx")
-    call.make_tuple(NEW_GRAPH, "rbp", "r13", ("rsp", SCALAR_TYPE), ("rbx", LAYOUT["shape"]), "r14", ("rsp", NUMBER))
-    call.look_up(layouts.INTERNED, layouts.ROOM, "r13", "undo", NEW_GRAPH)
-
-
 def _begin_graph(call: Making, count: int) -> None:
     """Let `r12` have a new graph of the first three arguments of so many."""
     code = call.code
@@ -384,4 +312,4 @@ def _make_array(call: Making) -> None:
     call.made(KEY, "r13")
 
 
-__all__ = ["chain", "dense_of", "entry_at", "graph_of", "operand", "pending", "reading", "recorded", "wrap_result"]
+__all__ = ["chain", "entry_at", "graph_of", "operand", "pending", "reading", "recorded", "wrap_result"]

@@ -12,6 +12,7 @@ from oxinp._config import before_change
 from oxinp._core.lazy import inlining
 from oxinp._core.native import (
     calls,
+    dense,
     elements,
     lifetime,
     lines,
@@ -32,7 +33,9 @@ from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
 from oxinp._core.ufunc.table import UFUNCS
 
 _ROWS = {row.name: row for row in UFUNCS}
-_RECORDING = {name: getattr(module, name) for module in (nodes, lines, renewing, memory) for name in module.__all__}
+_RECORDING = {
+    name: getattr(module, name) for module in (nodes, dense, lines, renewing, memory) for name in module.__all__
+}
 
 
 @functools.cache

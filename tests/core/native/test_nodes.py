@@ -107,6 +107,24 @@ def test_layouts_are_read_by_the_graphs_that_python_makes(make):
     assert _attributes(form, *kept) == _attributes(again, *kept)
 
 
+@pytest.mark.parametrize("kind", ["f8", "f4", "i8", "?", "c16", "f2", "M8[s]", "U3"])
+def test_layouts_without_gaps_are_what_python_makes(kind):
+    ask, dtype, n = _code("of"), np.dtype(kind), next(SIZES)
+    is_answered = dtype.kind not in "MU"
+    found = ask(dtype, (n,))
+    assert (found is not None) == is_answered
+    expected = Layout.of(dtype, (n,))
+    assert found is expected or not is_answered
+    again = line_layout(dtype, n, dtype.itemsize, 0)
+    assert expected._dense is expected
+    assert _attributes(expected, "_dense") == _attributes(again, "_dense")
+    assert (ask(dtype, (n,)) is expected) == is_answered
+    for shape in ((n, 3), (0,), (), (True,), (1 << 40,), (np.int64(n + 1),)):
+        assert ask(dtype, shape) is None or shape in {(), (0,)} or (shape == (True,) and ask(dtype, (1,)) is not None)
+    matrix = Layout.of(dtype, (n, 3))
+    assert (ask(dtype, (n, 3)) is matrix) == is_answered
+
+
 @pytest.mark.parametrize("make", [*_lines(), *_others()])
 def test_dense_layouts_are_what_python_makes(make):
     ask, given = _code("dense_of"), make()
@@ -468,6 +486,7 @@ def test_nothing_leaks():
         (_code("chain"), (part,)),
         (_code("reading"), (layout,)),
         (_code("dense_of"), (layout,)),
+        (_code("of"), (FLOAT, (layout.size,))),
         (_code("chain"), (x,)),
         (_code("operand"), (part,)),
         (_code("operand"), (x,)),
