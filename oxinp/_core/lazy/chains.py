@@ -249,7 +249,7 @@ def launch_of(
         return launch
     line = line_of(entries)
     if line is not None:
-        return planner.line_known(*line, device().capability) if is_looked_for else None  # type: ignore[no-any-return]
+        return planner.line_known(*line, device().capability) if is_looked_for else None
     is_new = is_new and is_looked_for
     shape = layout.shape
     layouts = [layout, *[entry for entry in leaves if type(entry) is Layout]]

@@ -297,9 +297,8 @@ def is_direct(
                         continue
                     if itemsize <= distance % (step or 1) <= step - itemsize:
                         continue
-            if not (
-                _miss(entry.ptr, where, start, layout) or (is_own and _meet_in_themselves(distance, where, layout))
-            ):
+            meet_there = is_own and not distance and _meet_in_themselves(distance, where, layout)
+            if not (meet_there or _miss(entry.ptr, where, start, layout)):
                 return False
     return True
 
