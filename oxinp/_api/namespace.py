@@ -23,6 +23,7 @@ from oxinp._api import (  # noqa: F401
     statistics,
 )
 from oxinp._api import files as _files  # noqa: F401
+from oxinp._api import padding as _padding  # noqa: F401
 from oxinp._api import placing as _placing  # noqa: F401
 from oxinp._api import quantiles as _quantiles  # noqa: F401
 from oxinp._api import repetition as _repetition  # noqa: F401
