@@ -14,6 +14,7 @@ from oxinp._api.fronts import as_ours, implements
 from oxinp._api.rebound import rebound
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.schedule import materialise
 from oxinp._core.ops import creation, gather
 from oxinp._core.ops.index import setitem
 
@@ -71,6 +72,7 @@ def _repeated(array: Any, pairs: list[list[int]], mode: str) -> Any:
         if before or after:
             source = _SOURCES[mode](np.arange(-before, length + after), length)
             array = gather.take(array, as_ours(source), axis, given=source)
+    materialise(array._storage)  # parts of it are read again and again
     return array
 
 
