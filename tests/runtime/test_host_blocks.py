@@ -207,7 +207,8 @@ def test_memory_that_any_view_sees_is_not_lent_again(bus, view):
     assert address_of(host_blocks.empty(5 * MIB, bus)) == address
 
 
-def test_arrays_that_are_fetched_one_after_the_other_keep_their_values(on_device):
+@pytest.mark.usefixtures("on_device")
+def test_arrays_that_are_fetched_one_after_the_other_keep_their_values():
     count = host_blocks.MIN_NBYTES // 8 + 3
     made = [oxinp.arange(float(count)) * k for k in range(4)]
     oxinp.evaluate(*made)

@@ -72,12 +72,13 @@ def again(array: Handle, axis: int, turn: int) -> Any:
         As in `turns` of `roll`.
     """
     layout, storage = array._known or array._layout, array._held or array._storage
-    found, value = _GRAPHS.get((layout, ((axis, turn),))), storage.value
+    found = _GRAPHS.get((layout, ((axis, turn),)))
+    value: Any = storage.value
     if found is None or value is None or here.are_several:
         return None
     if value[0].nodes or type(value[1][0]) is Pending:
         value = schedule.materialise(storage)
-    if value is None or value[0].layout is not layout:
+    if value is None or value[0].layout is not layout:  # another thread may have brought it to the host
         return None
     rolled, numbers = found
     return wrap_pending((rolled, value[1] + numbers, value[2]), as_array=True)
