@@ -79,7 +79,7 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         except OverflowError:  # NumPy's, or none where any integer is taken
             return False
     storage = array._held or array._storage
-    return attempt(_run, storage, layout, (join.structure, seen, entries, mask, None), None, True)
+    return bool(attempt(_run, storage, layout, (join.structure, seen, entries, mask, None), None, True))
 
 
 def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _Chain) -> bool:
@@ -101,7 +101,7 @@ def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _C
         return False
     joined = record.graph
     parts = joined.structure, joined.leaves, (own, *entries), mask | own_mask, joined
-    return attempt(_run, storage, layout, parts, None, False)
+    return bool(attempt(_run, storage, layout, parts, None, False))
 
 
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
@@ -117,10 +117,15 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         return False
     storage = array._held or array._storage
     if structure.nodes:
-        return attempt(_run, storage, layout, chain, value._held, False)
+        is_written = attempt(_run, storage, layout, chain, value._held, False)
+        if is_written is not None:
+            return is_written
+        schedule.materialise(value._held or value._storage)
+        chain = _chain(value, layout)
+        return chain is not None and not chain[0].nodes and bool(attempt(_run, storage, layout, chain, None, False))
     if type(entry) is Pending and entry.call is not None:
         return value._known is seen[0] and attempt(_write_result, storage, layout, seen[0], entry, value._held)
-    return attempt(_run, storage, layout, chain, None, False)
+    return bool(attempt(_run, storage, layout, chain, None, False))
 
 
 def fill(array: Handle, layout: Layout, number: Any) -> bool:
@@ -134,7 +139,7 @@ def fill(array: Handle, layout: Layout, number: Any) -> bool:
         return False
     ((_, convert),) = join.scalars
     chain = join.structure, join.structure.kinds, (convert(number),), 0, None
-    return attempt(_run, array._held or array._storage, layout, chain, None, False)
+    return bool(attempt(_run, array._held or array._storage, layout, chain, None, False))
 
 
 def _chain(operand: Any, target: Layout) -> _Chain | None:
@@ -181,8 +186,11 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Pending
     return write_result(storage, layout, seen, entry, source)
 
 
-def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None, is_update: bool) -> bool:
+def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None, is_update: bool) -> bool | None:
     """Write what a chain computes to a part of a storage, under the lock; False where nothing has been done.
+
+    None where that is so because the chain reads elements that would have been written before: it has to be computed
+    first.
 
     Parameters
     ----------
@@ -209,9 +217,10 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         or not (layout._injective or layout.is_injective)
         or structure.has_parts
         or (type(buffer) is Pending and buffer.call is not None)
-        or (reads_it and not is_direct(structure, seen, entries, buffer, layout))
     ):
         return False
+    if reads_it and not is_direct(structure, seen, entries, buffer, layout):
+        return None
     if is_planned:
         if program.version != config.version:
             return False
