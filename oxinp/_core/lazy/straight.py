@@ -62,6 +62,9 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         return False
     number = _NUMBERS.get(type(operand))
     chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0, None)
+    if chain is not None and chain[0].nodes and _reads_before(array, layout, chain):
+        schedule.materialise(operand._held or operand._storage)
+        chain = _chain(operand, layout)
     if chain is None:
         return False
     added, seen, entries, mask, graph = chain
@@ -80,6 +83,23 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
             return False
     storage = array._held or array._storage
     return bool(attempt(_run, storage, layout, (join.structure, seen, entries, mask, None), None, True))
+
+
+def _reads_before(array: Handle, layout: Layout, chain: _Chain) -> bool:
+    """Whether a chain reads elements of a matrix that would be written before: it has to be computed first.
+
+    Of lines `mirrored` looks at it.
+    """
+    if layout.ndim < MAX_NDIM:
+        return False
+    structure, seen, entries, mask, _ = chain
+    value = (array._held or array._storage).value
+    if value is None or not mask & value[2] or value[0].nodes or value[2] & SHARED or layout.nbytes < balance.limit:
+        return False
+    (buffer,) = value[1]
+    if type(buffer) is Pending and buffer.call is not None:
+        return False
+    return not is_direct(structure, seen, entries, buffer, layout)
 
 
 def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _Chain) -> bool:

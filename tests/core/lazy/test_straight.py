@@ -13,6 +13,7 @@ from tests.comparator import assert_same
 pytestmark = pytest.mark.usefixtures("on_device", "unwatched")
 
 STATEMENTS = [
+    "a[1:-1, 1:-1] += 0.25 * (a[:-2, 1:-1] - a[2:, 1:-1])",
     "a[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:])",
     "a[i:, i:] = a[i:, i:] * 0.5 + a[: a.shape[0] - i, : a.shape[0] - i]",
     "a[i, i:] *= 0.5",
@@ -69,7 +70,7 @@ def test_statements_give_numpys_results(statement):
     assert_same(found, run(numpy, statement))
 
 
-@pytest.mark.parametrize("statement", STATEMENTS[:13])
+@pytest.mark.parametrize("statement", STATEMENTS[:14])
 def test_statements_of_new_sizes_are_done_straight(statement, calls):
     with balance.suspended():
         run(oxinp, statement)
