@@ -185,6 +185,9 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
     if not is_array(dst):
         raise Unsupported("a NumPy array to write to")
     mask = None if where is True else _mask(where)
+    if mask is None and casting == "same_kind" and type(src) is float and dst.dtype.char == "d" and is_writeable(dst):
+        dst[...] = src
+        return
     if isinstance(src, Handle) and src._storage is dst._storage and src._layout.same(dst._layout) and dst._layout.ndim:
         return  # NumPy looks no further either, but at a scalar
     if mask is None and type(src) is type(dst) is types.ndarray and src.dtype is dst.dtype and casting == "same_kind":

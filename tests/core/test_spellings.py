@@ -60,7 +60,7 @@ CALLS = {
     ],
     "concatenate": [([X, X],), (X,)],
     "stack": [([X, X],), ([X],), ([X, numpy.ones(3)],), ([X, numpy.ones(12, bool)],), (X,)],
-    "diag": [(X,)],
+    "diag": [(X,), (X, 1), (X, -2), (X, 30), (X, 1.5), (X, True)],
     "dot": [(X, X), (X, 2.5)],
     "einsum": [
         *(("ij->ji", X), ("i->", X), ("ij,ij->i", X, X), ("ij,kj->ik", X, X), ("ij,kj", X, X), ("i,j->ji", X, X)),
@@ -80,6 +80,7 @@ CALLS = {
     "outer": [(X, X), (X, numpy.arange(3.0)), (X, 2.5)],
     "norm": [(X,)],
     "prod": [(X,), (X, 0), (X, 1), (X, -1), (X, 2), (X, (0,)), (X, (-1, 0)), (X, ())],
+    "repeat": [(X, 2), (X, 0), (X, -1), (X, 2.5), (X, numpy.arange(12)), (X, True)],
     "searchsorted": [(X, 2.5), (X, X), (X, 3, "right"), (X, 3, "middle"), (X, numpy.arange(3), "left"), (X, [X, X])],
     "sort": [(X,), (X, 0), (X, 1), (X, -1), (X, -2), (X, 2), (X, None), (X, (0,))],
     "take": [(X, 3), *[(X, numpy.array(at)) for at in (2, [1, 5], [[-1], [0]], [99], [0.5], [True], [])]],

@@ -28,6 +28,7 @@ _multiply = np.multiply
 _sqrt = np.sqrt
 _empty = np.empty
 _zeros = np.zeros
+_repeat = np.ndarray.repeat
 _numpys_array: Any = np.array
 _c_einsum: Any = _multiarray_umath.c_einsum
 _clip_ufunc: Any = umath.clip  # type: ignore[attr-defined]
@@ -64,13 +65,22 @@ def sort(x: Any, axis: Any = -1) -> Any:
     return made
 
 
-def diag(x: Any) -> Any:
-    if type(x) is not _Array or x.ndim != 1 or x.size * x.nbytes >= config.offload_threshold:
+def diag(x: Any, k: Any = 0) -> Any:
+    if type(x) is not _Array or x.ndim != 1 or type(k) is not int:
         return NotImplemented
-    n = x.size
+    n = x.size + abs(k)
+    if n * n * x.itemsize >= config.offload_threshold:
+        return NotImplemented
     made = _zeros((n, n), x.dtype)
-    made.reshape(-1)[:: n + 1] = x
+    first = k if k >= 0 else -k * n
+    made.reshape(-1)[first : first + x.size * (n + 1) : n + 1] = x
     return made
+
+
+def repeat(x: Any, count: Any) -> Any:
+    if type(x) is not _Array or type(count) is not int or not 0 <= x.nbytes * count < config.offload_threshold:
+        return NotImplemented
+    return _repeat(x, count)
 
 
 def _dimensions(arrays: Any) -> int:

@@ -288,7 +288,7 @@ def _or(maker: _Maker, other: _Maker) -> _Maker:
 
 FUNCTIONS: dict[str, _Maker] = {
     "arange": partial(integers, function=np.arange),
-    "array": of_list,
+    "array": _or(of_list, partial(of_array, function=np.array, is_light=True)),
     "asarray": itself,
     "concatenate": _or(partial(joined, function=_in_c(np.concatenate)), _anew("concatenate")),
     "dot": _or(partial(product, function=_in_c(np.dot)), _anew("dot")),

@@ -103,6 +103,10 @@ CALLS = _listed(
     np.zeros_like(o); np.zeros_like(3); np.zeros_like(T); np.ones(2, order='F'); np.ones(-2);
     np.full(3, 2.5); np.full((2, 3), 7); np.full(3, True); np.full(3, 2**70); np.full(3, -(2**63)); np.full(3, 2**63);
     np.full(3, x); np.full(3, v[1]); np.full(3, 'x'); np.full(3, 1j); np.full(9000, 1.0); np.full(-1, 2);
+    np.diag(a, 1); np.diag(a, -2); np.diag(a[:1], 3); np.diag(i, 2); np.diag(a, k=1); np.diag(M, 1); np.diag(a, 1.5);
+    np.diag(a, -1)[1:]; np.diag(L[0, :60], 40); np.diag(a[:0], 2); np.repeat(a, 2); np.repeat(M, 3); a.repeat(2);
+    np.repeat(a, 0); np.repeat(a, -1); np.repeat(a, 2, axis=0); np.repeat(M, 2, 1); np.repeat(a, k[:1]); np.array(a);
+    np.array(M[:, ::2]); np.array(T); np.array(o); np.array(a) + 1; np.array(L).flags.owndata; np.array(M.T);
     np.full(2, np.nan); np.full(3, None); np.full(3, a[:3]); np.full((2, 3), a[:3]); np.full(3, 2, dtype='f4');
     np.full(3, 2.5, int); np.full(3, h[0]); np.full((2, 0), 1); np.full([2, 3], 1); np.full(3, -0.0); np.ones(());
     np.ones((2, 0)); np.ones([2]); np.ones_like(a); np.ones_like(M[:, ::2]); np.ones_like(T); np.ones_like(i);
