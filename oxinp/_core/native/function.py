@@ -247,6 +247,12 @@ class Function(Frame):
         self.if_all_few(is_light)
         if reach >= 16 * HEAVY_WEIGHT:
             code.jump(label)
+        self.require_learned(label, is_bounded=is_bounded)
+        code.label(is_light)
+
+    def require_learned(self, label: str = "general", *, is_bounded: bool = True) -> None:
+        """Go to a label where so many words as `rax` has are not the host's by what has been learned."""
+        code = self.code
         if is_bounded:
             code.compare_number("rax", _MOST_SAMPLED)
             code.jump(label, "ge")
@@ -260,7 +266,6 @@ class Function(Frame):
             code.add_register("rcx", "rcx")
         code.compare("rcx", "rdx")
         code.jump(label, "ge")
-        code.label(is_light)
 
     def count_learned(self, reach: int, again: str, weight: float | None = None, price: float = RECORDED) -> None:
         """Let one operation in so many on `rax` words be weighed that are the host's by what has been learned.

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy import inlining
+from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.bringing import brought
 from oxinp._core.native import elementwise, loops, objects
 from oxinp._core.native.call import FLAGS, GIVEN, Call
-from oxinp._core.native.function import LIGHT, MIDDLING, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function
+from oxinp._core.native.function import LIGHT, MIDDLING, MOST, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function, cells
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.reduction.table import BY_UFUNC, SCANS
@@ -29,6 +30,8 @@ _CALL = ctypes.create_string_buffer(b"__call__")
 
 _OUT = sys.intern("out")
 _BY_NAME = (_OUT,)
+_IS_WEIGHED = 32
+"""Where on the stack it says whether a call has been weighed."""
 _HANDLE, _COUNT, _GIVEN = loops.COUNT, loops.STATUS, loops.POINTERS
 """Where on the stack there is an array to write to, how many things NumPy is given, and these."""
 _ROWS = {row.numpy: loops.rows(row.numpy) for row in UFUNCS}
@@ -162,23 +165,63 @@ def _compute_two(function: Function, numpys: int) -> None:
     _compute(function, "r12", "r14")
 
 
-def _require_light(function: Function, reach: int) -> None:
-    """Go to the general function unless so many words as `rax` has are the host's, by what a ufunc in `rbx` costs."""
-    code, is_light, is_more = function.code, function.new_label(), function.new_label()
+def _weigh(ours: Any, nbytes: int) -> None:
+    """Note a call that is the host's by what has been learned, of a ufunc that costs much; see `Balance.takes`."""
+    balance.takes(nbytes, ours._row.weight, RECORDED)
+
+
+def _require_light(function: Function, reach: int, again: str) -> None:
+    """Go to the general function unless so many words as `rax` has are the host's, by what a ufunc in `rbx` costs.
+
+    What is so by what has been learned is weighed, and all begins again: other threads may have run.
+    """
+    code = function.code
+    is_light, is_more, is_heavy = (function.new_label() for _ in range(3))
     function.if_all_few(is_light)
     code.load("r8", "rbx", reach)
     code.load_int("r8", "r8", INT_DIGIT)
     code.compare_number("rax", MOST_LIGHT)
     code.jump(is_more, "ge")
-    code.multiply_by("r8", "rax")
-    code.compare_number("r8", MOST_WORK)
-    code.jump("general", "ge")
-    code.jump(is_light)
+    code.move("rcx", "r8")
+    code.multiply_by("rcx", "rax")
+    code.compare_number("rcx", MOST_WORK)
+    code.jump(is_light, "l")
     code.label(is_more)
     code.compare_number("r8", LIGHT)
-    code.jump("general", "ne")
+    code.jump(is_heavy, "ne")
     function.require_reach(LIGHT)
     function.count_learned(LIGHT, "general")
+    code.jump(is_light)
+    code.label(is_heavy)
+    code.set("rcx", ctypes.addressof(cells))
+    code.compare_number_with("rcx", MOST, 0)  # of thresholds that let more be the device's
+    code.jump("general", "e")
+    function.require_learned()
+    code.compare_number_with("rsp", _IS_WEIGHED, 0)
+    code.jump(is_light, "ne")
+    code.set("rcx", 1)
+    code.store("rsp", _IS_WEIGHED, "rcx")
+    code.move("rdi", "rax")
+    for _ in range(3):
+        code.add_register("rdi", "rdi")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.move("r12", "rax")
+    code.store("rsp", 8, "rbx")
+    code.store("rsp", 16, "r12")
+    code.set("rdi", id(_weigh))
+    code.move("rsi", "rsp")
+    code.add("rsi", 8)
+    code.set("rdx", 2)
+    code.set("rcx", 0)
+    code.call(objects.address("PyObject_Vectorcall"))
+    code.move("r14", "rax")
+    function.drop("r12")
+    code.compare_number("r14", 0)
+    code.jump("not weighed", "e")
+    function.drop("r14")
+    code.jump(again)
     code.label(is_light)
 
 
@@ -188,13 +231,15 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code = function.code
     arity, numpys, reach = (objects.offset(kind.__dict__[name]) for name in ("_arity", "_numpys", "_reach"))
 
-    require_light = partial(_require_light, function, reach)
+    require_light = partial(_require_light, function, reach, "start")
 
     def count_words(*operands: str) -> None:
         unknown = function.new_label()
         elementwise.count_words(function, partial(_load_rows, function, ("rbx", numpys), unknown), operands, unknown)
 
     function.begin()
+    code.set("rax", 0)
+    code.store("rsp", _IS_WEIGHED, "rax")
     function.unless_type("rbx", kind, "general")
     code.compare_number("rdx", 0)
     code.jump("keywords", "ne")
@@ -231,8 +276,11 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     count_words("r12", "r14")
     require_light()
     _compute_two(function, numpys)
-    _call_into(function, arrays, arity, numpys, require_light)
+    _call_into(function, arrays, arity, numpys, partial(_require_light, function, reach, "keywords"))
     function.end_with_bringing(brought)
+    code.label("not weighed")
+    code.call(objects.address("PyErr_Clear"))
+    code.jump("general")
     function.end_wrap("r13")
     function.end()
     return code.assembled()

@@ -482,3 +482,35 @@ def test_numbers_that_vanish_among_short_floats_are_true_as_numpys(number):
         for one, other in ((given, number), (number, given)):
             ours_given = [oxinp.array(x) if isinstance(x, np.ndarray) else x for x in (one, other)]
             assert_same(ours(*ours_given), ufunc(one, other))
+
+
+@pytest.mark.parametrize(
+    "text", ["np.exp(a)", "np.hypot(a, a)", "np.sqrt(a)", "np.sin(b)", "np.exp(a, out=c)", "np.log(d)"]
+)
+def test_ufuncs_that_cost_much_are_weighed_each_time_by_machine_code(text, monkeypatch):
+    """Where their arrays are the host's by what has been learned, however small they are."""
+    weighed = []
+    takes = Balance.takes
+    monkeypatch.setattr(Balance, "takes", lambda *given: weighed.append(given[1:3]) or takes(*given))
+    random = np.random.default_rng(1)
+    numpys = {"a": random.random(20_000), "b": random.random(15_000, np.float32), "d": random.random(6000) + 0.1}
+    numpys["c"] = numpys["a"].copy()
+    with config.override(offload_threshold=65536, adaptive_placement=True):
+        balance.begin(65536, is_adaptive=True)
+        balance._settle(4)
+        ours = {name: oxinp.array(value) for name, value in numpys.items()}
+        code, entered = compile(text, "<program>", "eval"), []
+        for _ in range(3):
+            eval(code, {**ours, "np": oxinp})  # noqa: S307 - our own text
+        del weighed[:]
+        sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_name))
+        try:
+            for _ in range(5):
+                found = eval(code, {**ours, "np": oxinp})  # noqa: S307
+        finally:
+            sys.setprofile(None)
+        balance._settle(0)
+    assert_same(found, eval(code, {**numpys, "np": np}))  # noqa: S307
+    weight = 2.0 if "sqrt" in text else 8.0
+    assert weighed == [(found.nbytes, weight)] * 5
+    assert "__call__" not in entered
