@@ -43,9 +43,8 @@ from oxinp._core.ops.where import where as where_of_three
 
 # What makes views of its first argument, or tells its shape or dtype.
 _LOOKS_AT_ONE = (
-    "array_split broadcast_to diagonal dsplit expand_dims flip fliplr flipud hsplit iscomplexobj isfortran "
-    "isrealobj matrix_transpose moveaxis permute_dims real rollaxis rot90 split squeeze swapaxes transpose unstack "
-    "vsplit"
+    "broadcast_to diagonal dsplit expand_dims flip fliplr flipud hsplit iscomplexobj isfortran isrealobj "
+    "matrix_transpose moveaxis permute_dims real rollaxis rot90 squeeze swapaxes transpose unstack vsplit"
 )
 # The same for any number of arrays.
 _LOOKS_AT_ALL = (

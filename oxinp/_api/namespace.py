@@ -30,6 +30,7 @@ from oxinp._api import repetition as _repetition  # noqa: F401
 from oxinp._api import searching as _searching  # noqa: F401
 from oxinp._api import sequences as _sequences  # noqa: F401
 from oxinp._api import sets as _sets  # noqa: F401
+from oxinp._api import splitting as _splitting  # noqa: F401
 from oxinp._api.fronts import host_function, refused
 from oxinp._api.submodule_rows import SUBMODULES
 from oxinp._core.array import dispatch
