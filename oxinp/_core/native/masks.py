@@ -32,6 +32,7 @@ _SIZES = (1, 2, 4, WORD, 2 * WORD)
 _LONG, _ELEMENTS_PER_CHANGE = 512, 10
 """Elements from which on a mask is looked at, and for each change from what is chosen to what is not, or back, as many
 as NumPy goes over in the time that it takes for the change."""
+_SAMPLED = 8
 _EACH_BYTE = 0x0101010101010101
 _COUNT = 16
 """Where on the stack there is how many elements are chosen."""
@@ -77,7 +78,7 @@ def _require_scattered(function: Function, mask: str, label: str) -> None:
     code.add("rdx", -WORD)
     for register, number in (("r8", 0), ("r9", 0), ("r10", _EACH_BYTE), ("r11", _EACH_BYTE >> WORD)):
         code.set(register, number)
-    code.label(again)  # in each word, a byte for each of seven elements: whether the next one is another
+    code.label(again)  # in a word of a few, a byte for each of seven elements: whether the next one is another
     code.compare("r8", "rdx")
     code.jump(told, "g")
     code.move("rcx", "rsi")
@@ -90,10 +91,10 @@ def _require_scattered(function: Function, mask: str, label: str) -> None:
     code.multiply_by("rax", "r10")
     code.shift_right("rax", 7 * WORD)
     code.add_register("r9", "rax")
-    code.add("r8", WORD)
+    code.add("r8", _SAMPLED * WORD)
     code.jump(again)
     code.label(told)
-    code.set("rax", _ELEMENTS_PER_CHANGE)
+    code.set("rax", _SAMPLED * _ELEMENTS_PER_CHANGE)
     code.multiply_by("r9", "rax")
     code.compare("r9", "rdx")
     code.jump(label, "l")
