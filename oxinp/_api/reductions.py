@@ -81,7 +81,14 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = np._NoValue) 
     return UFUNC_OBJECTS["subtract"](high, low, out=out)
 
 
-@implements("count_nonzero")
+def _counted(a: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return how many truth values on the device are true, where their like have been counted; None for others."""
+    if _COUNTS_ARE_INTS or (a._known or a._layout).dtype is not BOOL:
+        return None
+    return again(table.SUM, a, args, kwargs, INT64)
+
+
+@implements("count_nonzero", ahead=_counted)
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
     """See `numpy.count_nonzero`."""
     array = as_ours(a)

@@ -220,7 +220,9 @@ def _keep(row: ReductionRow, graph: Graph, dtype: np.dtype[Any] | None, axis: An
         graph.structure.plans[row, ndim, dtype, None if is_whole else axis] = known
 
 
-def again(row: ReductionRow, array: Handle, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def again(
+    row: ReductionRow, array: Handle, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: np.dtype[Any] | None = None
+) -> Any:
     """Return what `reduce` does of an array that is on the device, where its like has been reduced; else None.
 
     Parameters
@@ -229,6 +231,8 @@ def again(row: ReductionRow, array: Handle, args: tuple[Any, ...], kwargs: dict[
     array : Handle
     args, kwargs
         What a method is given: an axis at most.
+    dtype : numpy.dtype, optional
+        As of `reduce`.
     """
     if len(args) + len(kwargs) > 1 or (kwargs and "axis" not in kwargs):
         return None
@@ -236,7 +240,7 @@ def again(row: ReductionRow, array: Handle, args: tuple[Any, ...], kwargs: dict[
     if (array._known or array._layout).nbytes < balance.limit or current() is not quiet.state:
         return None
     is_plain = type(axis) is int or _is_plain_axis(axis)
-    return reduced(row, chain(array), axis=axis) if is_plain else None
+    return reduced(row, chain(array), dtype, axis) if is_plain else None
 
 
 def _is_plain_axis(axis: Any) -> bool:
