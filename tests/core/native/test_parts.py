@@ -183,7 +183,7 @@ def test_nothing_leaks():
                     layout.parts = None
                 ask(layout, key)
         after = [sys.getrefcount(each) for each in watched]
-        assert all(abs(one - other) < 50 for one, other in zip(before, after, strict=True)), (before, after)
+        assert all(abs(one - other) < 150 for one, other in zip(before, after, strict=True)), (before, after)
     kept = len([each for each in gc.get_objects() if type(each) is Layout])
     for i in range(2000):
         layout.parts = None
@@ -365,7 +365,7 @@ def test_arrays_and_keys_are_given_back(on_device):  # noqa: ARG001 - either way
         del part
         given.clear()
         after = [sys.getrefcount(each) for each in watched]
-        assert all(abs(one - other) < 50 for one, other in zip(before, after, strict=True)), (before, after)
+        assert all(abs(one - other) < 150 for one, other in zip(before, after, strict=True)), (before, after)
 
 
 def test_writes_give_back_what_they_take(on_device):  # noqa: ARG001 - either way
@@ -379,7 +379,7 @@ def test_writes_give_back_what_they_take(on_device):  # noqa: ARG001 - either wa
         with pytest.raises(ValueError, match="broadcast"):
             x[1:] = value
     after = [sys.getrefcount(each) for each in watched]
-    assert all(abs(one - other) < 50 for one, other in zip(before, after, strict=True)), (before, after)
+    assert all(abs(one - other) < 150 for one, other in zip(before, after, strict=True)), (before, after)
 
 
 def test_threads_find_and_make_parts(on_device):  # noqa: ARG001 - either way
