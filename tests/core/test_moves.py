@@ -62,3 +62,14 @@ def test_first_uploads_of_arrays_of_all_kinds(stats):
         ours += 1
         assert numpy.array_equal(oxinp.asnumpy(ours + 1), theirs + 1 + 1)
     assert numpy.array_equal(oxinp.asnumpy(oxinp.asarray(numpy.ones(3, numpy.longdouble)) + 1), numpy.full(3, 2.0))
+
+
+def test_a_view_that_repeats_one_element_that_is_to_be_copied():
+    x = oxinp.array(numpy.array([2, 2], dtype="i4"))
+    total = oxinp.sum(x[1:], axis=0, keepdims=True)
+    joined = oxinp.concatenate([total, total])
+    repeated = oxinp.broadcast_to(total, (2, 1))
+    for each in (x, total):
+        each.__array__(copy=True)
+    assert_same(repeated.__array__(copy=True), numpy.array([[2], [2]]))
+    assert_same(joined.__array__(copy=True), numpy.array([2, 2]))

@@ -404,7 +404,7 @@ def _fetch(handle: Handle) -> np.ndarray[Any, Any]:
         return host_view(handle).copy()
     value = storage.value
     assert value is not None
-    if value[0].is_copy and value[0].layout.size == 1:
+    if value[0].is_copy and value[0].layout.size == handle._layout.size == 1:  # a view of it may broadcast
         layout, leaves = value[0].leaves[0], value[1]  # one element of another array: read it there
     else:
         schedule.materialise(storage)
