@@ -51,13 +51,12 @@ def reading(kind: type, before: int | None) -> bytes:
     return call.code.assembled()
 
 
-def chain(kind: type, before: int | None) -> bytes:
-    """Return the code of a call of `handle.chain` of an array that is computed, or whose value is a chain itself."""
-    call = Making(kind, before)
+def _begin_of_array(call: Making) -> None:
+    """Begin with one argument, an array; let `rbx` have its layout, `r14` its storage's value and `r12` the graph."""
     code = call.code
     call.begin_making(1)
     code.load("rbx", "rbp", 0)
-    call.unless_type("rbx", kind, "general")
+    call.unless_type("rbx", call.kind, "general")
     code.load("r12", "rbx", HELD)
     code.compare_number("r12", 0)
     code.jump("general", "e")
@@ -70,6 +69,13 @@ def chain(kind: type, before: int | None) -> bytes:
     call.unless_type("rbx", Layout, "general")
     code.load("r12", "r14", TUPLE_ITEMS)
     call.unless_type("r12", Graph, "general")
+
+
+def chain(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `handle.chain` of an array that is computed, or whose value is a chain itself."""
+    call = Making(kind, before)
+    code = call.code
+    _begin_of_array(call)
     call.keep_at(GIVEN_VALUE, "r14")
     code.compare_with("r12", GRAPH["layout"], "rbx")
     code.jump("is whole", "e")
@@ -125,41 +131,28 @@ def operand(kind: type, before: int | None) -> bytes:
     """Return the code of a call of `vector_product.operand` of an array."""
     call = Making(kind, before)
     code = call.code
-    call.begin_making(1)
-    code.load("rbx", "rbp", 0)
-    call.unless_type("rbx", kind, "general")
-    code.load("r12", "rbx", HELD)
-    code.compare_number("r12", 0)
-    code.jump("general", "e")
-    call.unless_type("r12", Storage, "general")
-    code.load("r12", "r12", VALUE)
-    call.unless_type("r12", tuple, "general")
-    code.load("rbx", "rbx", KNOWN)
-    code.compare_number("rbx", 0)
-    code.jump("general", "e")
-    call.unless_type("rbx", Layout, "general")
-    code.load("rsi", "r12", TUPLE_ITEMS)
-    call.unless_type("rsi", Graph, "general")
-    code.load("rdx", "rsi", GRAPH["nodes"])
+    _begin_of_array(call)
+    code.load("rdx", "r12", GRAPH["nodes"])
     code.compare_number_with("rdx", SIZE, 0)
     code.jump("is pending", "ne")
-    code.load("rbp", "r12", TUPLE_ITEMS + 8)
+    code.load("rbp", "r14", TUPLE_ITEMS + 8)
     call.unless_type("rbp", tuple, "general")
     code.compare_number_with("rbp", SIZE, 1)
     code.jump("general", "ne")
     code.load("rbp", "rbp", TUPLE_ITEMS)
     call.unless_type("rbp", Buffer, "general")  # it may wait
-    call.keep_at(GIVEN_VALUE, "r12")
+    call.keep_at(GIVEN_VALUE, "r14")
     code.load("r13", "rbx", LAYOUT["offset"])
-    code.compare_with("rsi", GRAPH["layout"], "rbx")
+    code.compare_with("r12", GRAPH["layout"], "rbx")
     code.jump("is first", "e")
     code.set("rcx", id(0))
     code.compare("r13", "rcx")
     code.jump("is first", "e")
     _make_entry(call)
+    code.load("r14", "rsp", GIVEN_VALUE)
     code.move("rbp", "r13")
     code.label("is first")
-    call.make_tuple(NEW, "r13", "rbp", ("r12", TUPLE_ITEMS + 16))
+    call.make_tuple(NEW, "r13", "rbp", ("r14", TUPLE_ITEMS + 16))
     code.jump("is found")
     code.label("is pending")
     code.set("r13", NONE)
