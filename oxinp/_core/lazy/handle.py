@@ -376,9 +376,7 @@ def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
             explain.note("copy", f"{layout.nbytes} B to the host", "read there")
         if layout.nbytes:
             backend = device_of(leaves[0])
-            nbytes = layout.nbytes
-            is_large = nbytes >= host_blocks.MIN_NBYTES
-            host = host_blocks.empty(nbytes, backend) if is_large else np.empty(nbytes, np.uint8)
+            host = host_blocks.empty(layout.nbytes, backend)
             backend.download(host, leaves[0].ptr)
         else:
             host = np.empty(0, np.uint8)
