@@ -1,7 +1,7 @@
 """Elements that a mask chooses, of arrays on the host: read and written in machine code, in place of NumPy.
 
-NumPy asks of each element, and where masks follow no pattern the processor waits at every other answer. Here the
-numbers of the elements that are chosen come first, a block of them at a time, and nothing is guessed; then these are
+NumPy branches on each element of a mask, which is mispredicted where masks follow no pattern. Here the indices of the
+elements that a mask chooses are found first, a block of them at a time and without a branch for each; then these are
 moved. Other elements are not written to: other threads may be at work on them.
 """
 
@@ -69,7 +69,7 @@ def _require_mask(function: Function, mask: str, label: str) -> None:
 
 
 def _require_scattered(function: Function, mask: str, label: str) -> None:
-    """Go to a label where a long mask, at `rsi`, has so few runs of what is chosen that NumPy guesses well."""
+    """Go to a label where a long mask, at `rsi`, changes so seldom that NumPy's branches are predicted well."""
     code, again, told, done = function.code, *(function.new_label() for _ in range(3))
     function.multiply_extents(mask)
     code.compare_number("rax", _LONG)
@@ -120,9 +120,9 @@ def _count(function: Function, mask: str) -> None:
 
 
 def _for_each(function: Function, visit: Callable[[], None], nbytes: int) -> None:
-    """Do something with the number, in `rax`, of each element that the mask at `rsi` of `rdx` elements chooses.
+    """Do something with the index, in `rax`, of each element that the mask at `rsi` of `rdx` elements chooses.
 
-    `r9` counts them; `rdi`, `rcx` and `r15` are left to that. Numbers and counts are of words where elements have 16
+    `r9` counts them; `rdi`, `rcx` and `r15` are left to that. Indices and counts are of words where elements have 16
     bytes.
     """
     code = function.code
