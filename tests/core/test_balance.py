@@ -11,6 +11,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import balance as balance_module
+from oxinp._core.lazy import joint, mirrored
 from oxinp._core.lazy.balance import (
     AGAIN,
     COPY_RATE,
@@ -129,6 +130,40 @@ def test_writes_of_ever_new_sizes_are_priced_as_what_comes_again(config):
     for n in range(1016, 1032):
         target[3, :n] = source[2, :n] * 2.0
     assert sum(balance._weights) - first > -(SAMPLED + 16) * LAUNCH
+
+
+def shared_values(xp, matrix, times):
+    total = matrix * 1.0
+    for _ in range(times):
+        change = matrix * 0.5 - total * 0.25  # held on, and computed on the way to the next
+        total += xp.where(matrix > 0.5, change * 1.5, 0.0)
+        total[0, 0]
+    return total
+
+
+def mirrored_updates(xp, matrix, times):
+    part = (matrix.reshape(-1) * 1.0)[2:]
+    for _ in range(times):
+        part += 0.5 * part[::-1] + 1.0
+    return part
+
+
+@pytest.mark.usefixtures("unwatched")
+@pytest.mark.parametrize(
+    ("work", "module"), [(shared_values, joint), (mirrored_updates, mirrored)], ids=["shared", "mirrored"]
+)
+def test_chains_that_are_computed_with_others_are_weighed_whole(work, module, monkeypatch):
+    monkeypatch.setattr(module, "is_sampled", lambda: True)
+    ours = matrix(np)
+    np.evaluate(ours)
+    seen = []
+    note = balance.computed_call if module is mirrored else balance.computed_chain
+    monkeypatch.setattr(Balance, note.__name__, lambda _, *given, **__: seen.append(given))
+    expected = work(numpy, matrix(numpy), 10)
+    found = work(np, ours, 10)
+    assert_same(found, expected)
+    ways = [given[1] if module is mirrored else host_nbytes(given[1]) * given[2] for given in seen]
+    assert max(ways) >= 3 * 8 * ours.size  # of three operations at least
 
 
 def test_what_follows_a_change_of_placement_is_not_held_against_it():

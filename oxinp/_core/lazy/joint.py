@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._core.lazy import chains
-from oxinp._core.lazy.balance import NUM_SIZES, balance
+from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
@@ -136,6 +136,9 @@ def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]
     values: list[Any] = [wanted[number].value for number in key]
     interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
     buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
+    size = balance.ran(graph.layout.nbytes, leaves)
+    if size < NUM_SIZES and is_sampled():
+        balance.computed_chain(size, graph.structure, graph.layout.size, is_first=False)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     first, *rest = buffers

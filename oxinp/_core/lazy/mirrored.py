@@ -14,7 +14,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import attempt, missing
 from oxinp._core.lazy.chains import ELEMENTWISE, describe, input_types, instructions, on_device
 from oxinp._core.lazy.combining import join_of
@@ -230,7 +230,7 @@ def _update(
     launch(grid, start, end, computed.ptr, computed.ptr + last * each, *inputs, *constants)
     size = balance.ran(layout.nbytes, (whole[1][0], *leaves))
     if size < NUM_SIZES and is_sampled():
-        balance.computed_chain(size, pairs.update, layout.size, is_first=False)
+        balance.computed_call(size, (host_nbytes(pairs.update) + host_nbytes(graph.structure)) * layout.size)
     if REPORTS:
         note("device", f"{describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)
