@@ -141,7 +141,7 @@ def shared_values(xp, matrix, times):
     return total
 
 
-def mirrored_updates(xp, matrix, times):
+def mirrored_updates(_, matrix, times):
     part = (matrix.reshape(-1) * 1.0)[2:]
     for _ in range(times):
         part += 0.5 * part[::-1] + 1.0
