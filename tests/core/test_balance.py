@@ -166,6 +166,19 @@ def test_chains_that_are_computed_with_others_are_weighed_whole(work, module, mo
     assert max(ways) >= 3 * 8 * ours.size  # of three operations at least
 
 
+def test_gains_of_large_arrays_are_remembered_as_long_as_moving_them_takes():
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    size = NUM_SIZES - 2  # arrays of 16 MB and more, which take milliseconds to move
+    for _ in range(10):  # of a factorisation: its parts are small, then large, then small
+        for gain in (*[-LAUNCH] * 80, *[4 * LAUNCH] * 80, *[-LAUNCH] * 80):
+            learned.computed_call(size, 0.0, price=-gain)
+            assert learned.limit == 0
+    for _ in range(1000):
+        learned.computed_call(size, 0.0)
+    assert learned.limit > 16 << 20
+
+
 def test_what_follows_a_change_of_placement_is_not_held_against_it():
     learned = Balance()
     learned._settle(7)

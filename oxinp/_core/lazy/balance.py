@@ -60,8 +60,8 @@ MOVED = 10
 RETURN, MAX_RETURN = 8 * SWITCH, 512 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
-"""What is remembered at most for a size: what was long ago counts less; but a sample that stands for more counts whole
-until as many others have been taken."""
+"""What is remembered at least for a size, and at most unless moving such arrays takes longer: what was long ago counts
+less; but a sample that stands for more counts whole until as many others have been taken."""
 MIN_GAIN = 10 * LAUNCH
 """Microseconds that the device gains at least with a launch for arrays that are not weighed, which are that large."""
 WEIGHTS: dict[Any, float] = {}
@@ -127,6 +127,7 @@ class Balance:
         "_switch",
         "_unit",
         "_upload",
+        "_usual",
         "_weights",
         "has_waited",
         "limit",
@@ -141,7 +142,6 @@ class Balance:
         """Forget everything, for a threshold; where placement does not adapt, nothing is learned."""
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
-        self._most = [MAX_WEIGHT] * NUM_SIZES  # of the weights
         self._idle = [0] * NUM_SIZES  # judgements since anything was noted, by size
         self._earned = 0.0  # microseconds that the device has gained since the last change
         self._level = self.limit = 0
@@ -161,6 +161,9 @@ class Balance:
         self._sampled_below = 4 * self._unit
         moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
         self._shares = [microseconds / SWITCH for microseconds in moving]  # of `_switch`, by size
+        # A loop whose turns begin and end with small parts must not forget between what its large parts have gained.
+        self._usual = [max(MAX_WEIGHT, microseconds) for microseconds in moving]  # the most of the weights
+        self._most = self._usual[:]  # and what it is at present
 
     def computed_chain(
         self, size: int, structure: Structure, num_elements: int, *, is_first: bool, times: int = SAMPLED
@@ -364,11 +367,11 @@ class Balance:
         self._weights[size] += microseconds
         self._idle[size] = 0
         self._earned += microseconds
-        most = self._most
+        most, usual = self._most, self._usual[size]
         if microseconds > most[size]:
             most[size] = microseconds
-        elif microseconds > 0 and most[size] > MAX_WEIGHT:
-            most[size] -= (most[size] - MAX_WEIGHT) / SAMPLED
+        elif microseconds > 0 and most[size] > usual:
+            most[size] -= (most[size] - usual) / SAMPLED
         self._note()
 
     def _note(self) -> None:
