@@ -49,6 +49,10 @@ class Frame:
         code.move("rbp", "rsi")
         code.store("rsp", 0, "rdx")
 
+    def depth_of_return(self) -> int:
+        """Return how many bytes up the stack it says where the function returns to."""
+        return self._room + 8 * len(_SAVED)
+
     def _leave(self) -> None:
         self.code.add("rsp", self._room)
         for register in reversed(_SAVED):

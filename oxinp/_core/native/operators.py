@@ -11,7 +11,7 @@ import numpy as np
 
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.bringing import brought
-from oxinp._core.native import elementwise, loops
+from oxinp._core.native import elementwise, loops, temporaries
 from oxinp._core.native.assembler import filled, stand_ins
 from oxinp._core.native.function import MIDDLING, MOST_WRITTEN, NONE, WIDE, Function
 from oxinp._core.native.numbers import load_number
@@ -103,8 +103,12 @@ def _compute_middling(
     reach: int,
     *,
     is_kept: bool = True,
+    may_reuse: bool = False,
 ) -> None:
-    """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number."""
+    """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number.
+
+    `may_reuse` is whether results may take the place of operands that nobody else holds.
+    """
     code = function.code
     code.label("middling")
     function.unless_type("rbx", kind, "middling number first")
@@ -128,17 +132,29 @@ def _compute_middling(
     elementwise.count_words(function, load_rows, ("r12", "r14"))
     function.require_reach(reach, is_bounded=False)
     function.count_learned(reach, "start")
+    function.unless_reported()
+    for place, handle in enumerate(("rbx", "rbp") if may_reuse else ()):
+        is_needed = function.new_label()
+        function.unless_type(handle, kind, is_needed)
+        temporaries.reuse(function, handle, ("r12", "r14"), place, is_needed)
+        code.label(is_needed)
     call_loop = partial(elementwise.compute, function, load_rows, ("r12", "r14"))
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
 
 
-def binary(kind: type, before: int, numpys: int, name: str, ufunc: np.ufunc, reach: int, *, is_kept: bool) -> bytes:
-    """Return the code of an operator such as ``a + b``, either of which is ours, by its method's name.
+def binary(
+    kind: type, before: int, numpys: int, slot: str, method: str, ufunc: np.ufunc, reach: int, *, is_kept: bool
+) -> bytes:
+    """Return the code of an operator such as ``a + b``, either of which is ours, by its slot and its method's name.
 
     `reach` is what an element costs, `is_kept` whether an array of a number means the same.
     """
-    methods = {_METHOD: id(getattr(kind, f"__{name}__")), _REFLECTED: id(getattr(kind, f"__r{name}__"))}
-    return filled(_binary(kind, reach, is_kept=is_kept), _numbers(before, numpys, ufunc) | methods)
+    caller = temporaries.caller(slot)
+    may_reuse = caller is not temporaries.UNKNOWN
+    methods = {_METHOD: id(getattr(kind, f"__{method}__")), _REFLECTED: id(getattr(kind, f"__r{method}__"))}
+    others = temporaries.numbers(caller, ufunc) if may_reuse else {}
+    code = _binary(kind, reach, is_kept=is_kept, may_reuse=may_reuse)
+    return filled(code, _numbers(before, numpys, ufunc) | methods | others)
 
 
 def _numbers(before: int, numpys: int, ufunc: np.ufunc) -> dict[int, int]:
@@ -146,7 +162,7 @@ def _numbers(before: int, numpys: int, ufunc: np.ufunc) -> dict[int, int]:
 
 
 @functools.cache
-def _binary(kind: type, reach: int, *, is_kept: bool) -> bytes:
+def _binary(kind: type, reach: int, *, is_kept: bool, may_reuse: bool) -> bytes:
     """Return the code of all such operators, with numbers that stand for what differs."""
     function = Function(kind, _BEFORE, loops.STACK)
     code, numpys = function.code, _NUMPYS
@@ -165,7 +181,7 @@ def _binary(kind: type, reach: int, *, is_kept: bool) -> bytes:
     code.move("r12", "rbx")
     code.label("compute")
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
-    _compute_middling(function, kind, numpys, load_rows, reach, is_kept=is_kept)
+    _compute_middling(function, kind, numpys, load_rows, reach, is_kept=is_kept, may_reuse=may_reuse)
     function.end_with_bringing(brought, "rbx", "rbp")
     function.end_wrap("r13")
     function.end_of_two(_METHOD, _REFLECTED)
