@@ -180,10 +180,10 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     table: Recent,
     key: Any,
     graphs: tuple[Graph, ...],
-    place: int | tuple[int, ...] | None = None,
+    place: int | tuple[Any, ...] | None = None,
     target: Layout | None = None,
 ) -> Record | None:
-    """Find what `operation` comes to on one or two graphs that are new, whose structures it has met; enter it.
+    """Find what `operation` comes to on graphs that are new, whose structures it has met; enter it.
 
     It is what `combine` finds, by arithmetic on layouts alone. None where `combine` has to decide: what has to be
     broadcast is pending and no scalar, or something is wrong.
@@ -194,9 +194,9 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         As for `combine`.
     table, key
         Where the record is kept.
-    place : int or tuple of int, optional
-        Which leaf of the first graph is the only one of the second, or which are those of the second: from the number
-        of the first's on, those that it has beside.
+    place : int or tuple, optional
+        Of two graphs: which leaf of the first is the only one of the second, or which are those of the second: from the
+        number of the first's on, those that it has beside. Of more, the positions of their leaves as for `combine`.
     """
     record: Record | None = table.recall(key) if table.old and key in table.old else None
     if record is not None:
@@ -209,14 +209,14 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     met = structures, place, wanted
     join: Join | None = operation.alike.get(met) or operation.alike.recall(met)
     if join is None:
-        positions: Any = None
-        if place is not None:
+        positions: Any = place
+        if place is not None and len(graphs) == 2:
             positions = tuple(range(len(first.leaves))), (place,) if type(place) is int else place
         join = known_join(operation, (structures, positions, wanted))
         if join is None or join.structure is None or join.reason:
             return None
         remember(operation.alike, met, join)
-    structure, _, loop, scalars, convert, _ = join
+    structure, sources, loop, scalars, convert, _ = join
     shape, one = first.shape, first.layout
     if last.is_scalar and not first.is_scalar and len(graphs) == 2:  # what nearly all are, spelled out
         if not (first.nodes or one.is_aligned):
@@ -269,7 +269,7 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
             spread = other.broadcast(shape)
         leaves = (*first.leaves, spread)
     else:
-        found = _leaves_of(structure, graphs)  # type: ignore[arg-type]
+        found = _leaves_of(structure, graphs, sources)  # type: ignore[arg-type]
         if found is None:
             return None
         shape, leaves, widest, is_dense = found
@@ -325,7 +325,7 @@ def _joined(first: tuple[Any, ...], last: tuple[Any, ...], places: tuple[int, ..
 
 
 def _leaves_of(
-    structure: Structure, graphs: tuple[Graph, ...]
+    structure: Structure, graphs: tuple[Graph, ...], sources: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[int, ...], tuple[Any, ...], int, bool] | None:
     """Return what operands are broadcast to, their leaves, the widest elements, and whether all are contiguous.
 
@@ -337,10 +337,10 @@ def _leaves_of(
             return None
     widest = 0
     is_dense = True
-    leaves: tuple[Any, ...] = ()
+    parts: list[tuple[Any, ...]] = []
     for g in graphs:
         if g.is_scalar:
-            leaves += (structure.kinds[len(leaves)],)
+            parts.append(g.leaves)
             continue
         layout = g.layout
         if not layout.is_contiguous:
@@ -348,15 +348,19 @@ def _leaves_of(
         if not (g.nodes or layout.is_aligned):
             return None
         if layout.shape == shape:
-            leaves += g.leaves
+            parts.append(g.leaves)
             itemsize = layout.dtype.itemsize
             if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
                 widest = itemsize
         elif (spread := _spread(g, shape)) is None:
             return None
         else:
-            leaves += spread
-    return shape, leaves, widest, is_dense
+            parts.append(spread)
+    leaves = [
+        parts[operand][place] if is_array else kind
+        for (operand, place), is_array, kind in zip(sources, structure.are_arrays, structure.kinds, strict=True)
+    ]
+    return shape, tuple(leaves), widest, is_dense
 
 
 def common_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...]:

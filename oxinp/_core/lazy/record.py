@@ -103,7 +103,9 @@ def express(
         record = table.get(key) or table.recall(key)
         if record is None:
             graphs = tuple([value[0] for value in values])
-            record = renew(operation, table, key, graphs, target=target) if positions is None else None
+            record = None
+            if positions is None or len(graphs) > 2:
+                record = renew(operation, table, key, graphs, positions, target)
             if record is None:
                 record = combine(operation, graphs, positions, target)
                 remember(table, key, record)

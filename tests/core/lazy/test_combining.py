@@ -23,6 +23,9 @@ STATEMENTS = (
     lambda x, y: 2 * x + 1.5,
     lambda x, y: np.sqrt(abs(x)) + y,
     lambda x, y: np.where(x > y, x, y),
+    lambda x, y: np.where(x > 0, x * y, 0),
+    lambda x, y: np.where(y + 1 > x, y + 1, x),
+    lambda x, y: np.where(x < 1, 2.5, y),
     lambda x, y: -x,
     lambda x, y: x.reshape(-1)[0] - y,
     lambda x, y: (x * 0.5) * (y * 0.5) - (x * 0.5),
@@ -44,6 +47,8 @@ def found(monkeypatch):
             return None
         places = (place,) if type(place) is int else place
         positions = None if place is None else (tuple(range(len(graphs[0].leaves))), places)
+        if len(graphs) > 2:
+            positions = place
         combined = combine(operation, graphs, positions, target)
         assert renewed.graph.structure is combined.graph.structure
         for one, other in zip(renewed.graph.leaves, combined.graph.leaves, strict=True):
@@ -80,8 +85,8 @@ def test_renewed_is_combined(on_device, found, seed):
         statement = draw.choice(STATEMENTS)
         try:
             expected = statement(numpy.asarray(x), numpy.asarray(y))
-        except ValueError:
-            with pytest.raises(ValueError, match="broadcast"):
+        except (ValueError, IndexError) as error:
+            with pytest.raises(type(error), match=r"broadcast|out of bounds"):
                 statement(x, y)
             continue
         given = statement(x, y)
