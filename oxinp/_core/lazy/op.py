@@ -105,6 +105,9 @@ class Op(Frozen, eq=False):
     rows : callable or None
         ``rows(bound)`` -> `RowWalk`: how the operation is part of a kernel that computes what is made of its result
         and of its operand's rows, see `rowwise`; None where it is part of none.
+    along_rows : callable or None
+        ``along_rows(bound)`` -> `AlongRows`: the same where sizes like it have been planned for, by arithmetic; None
+        where it is no reduction of a matrix to a vector.
     gives_views : bool
         The plan may be asked for a first result that lies in any layout: the variant is then that layout. One step of
         it writes the result, so that a view is never half written.
@@ -139,6 +142,7 @@ class Op(Frozen, eq=False):
     may_fuse: Callable[[BoundOp, tuple[Any, ...]], bool] | None = None
     reduced: Callable[[BoundOp, tuple[Any, ...]], tuple[BoundOp, tuple[Any, ...]] | None] | None = None
     rows: Callable[[BoundOp], RowWalk | None] | None = None
+    along_rows: Callable[[BoundOp], AlongRows | None] | None = None
     gives_views: bool = False
     variant: Callable[[BoundOp, tuple[Any, ...]], Hashable] | None = None
     plan_variant: Callable[[BoundOp, Any], Plan] | None = None
@@ -149,6 +153,29 @@ class Op(Frozen, eq=False):
     vjp: Any = None
     batch: Any = None
     draws: bool = False
+
+
+class AlongRows(NamedTuple):
+    """A reduction along the rows of a matrix into a vector: what plans it, and for which operands.
+
+    Attributes
+    ----------
+    planner : KnownPasses
+        One for all that compute the same.
+    shape : (int, int)
+    steps : tuple of (int, int)
+        Strides of the arrays that the matrix is made of, in elements.
+    alignments : tuple of int
+        Of these arrays.
+    nbytes : int
+        Of an element of each.
+    """
+
+    planner: Any
+    shape: tuple[int, int]
+    steps: tuple[tuple[int, int], ...]
+    alignments: tuple[int, ...]
+    nbytes: int
 
 
 class BoundOp:
@@ -309,6 +336,11 @@ class BoundOp:
         """Return what `Op.plan_again` does."""
         again = self.op.plan_again
         return None if again is None else again(self, variant)
+
+    def along_rows(self) -> AlongRows | None:
+        """Return what `Op.along_rows` does."""
+        along = self.op.along_rows
+        return None if along is None else along(self)
 
     def has_scalar_parts(self) -> bool:
         """Whether an operand is made of a complex scalar, which is two parameters."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.chains import operand
-from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.executor import Executable, load
 from oxinp._core.lazy.expr import MAX_LEAVES, MAX_NODES, Graph
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from oxinp._core.lazy.op import BoundOp, RowWalk
 
+
+ROWWISE = "oxinp._kernels.rowwise.plan"  # which only who needs it pays for
 
 MAX_ITEMS = MAX_NODES + MAX_LEAVES
 """Operations and reductions of a program: those of the longest chain, each of whose leaves is a reduction."""
@@ -86,19 +88,38 @@ class RowProgram:
         self._executables[key] = self._made(outputs)
 
     def _made(self, outputs: Sequence[tuple[int, Layout]]) -> Executable | None:
+        shape, num_axes, walk = self.rows
+        planner = importlib.import_module(ROWWISE)
+        plan = planner.plan(shape, num_axes, *self._operands(outputs), walk, device().capability)
+        if plan is None:
+            return None
+        kinds = [None if isinstance(kind, Layout) else kind for _, kind in self.inputs]
+        return Executable(plan, [layout.nbytes for _, layout in outputs], kinds)
+
+    def _operands(self, outputs: Sequence[tuple[int, Layout]]) -> tuple[list[Any], tuple[Any, ...], list[Any]]:
+        """Return the inputs as kernel operands, the items, and the results that are stored."""
         problem = importlib.import_module("oxinp._kernels.problem")
-        planner = importlib.import_module("oxinp._kernels.rowwise.plan")
         operands = [
             operand(kind) if isinstance(kind, Layout) else problem.ScalarOperand(DEVICE_TYPES[kind])
             for _, kind in self.inputs
         ]
         results = [problem.Output(number, operand(self.rows.over(layout))) for number, layout in outputs]
+        return operands, self.items, results
+
+    def any_rows(self, graph: Graph, target: Layout) -> Any:
+        """Return the launch that computes the graph's result into a layout, for any number of rows of one axis.
+
+        It is an `AnyRows`, whose kernel is loaded; None where there is none.
+        """
         shape, num_axes, walk = self.rows
-        plan = planner.plan(shape, num_axes, operands, self.items, results, walk, device().capability)
-        if plan is None:
+        if num_axes != 1 or len(shape) != 2:
             return None
-        kinds = [None if isinstance(kind, Layout) else kind for _, kind in self.inputs]
-        return Executable(plan, [layout.nbytes for _, layout in outputs], kinds)
+        planner = importlib.import_module(ROWWISE)
+        problem = *self._operands([(self.values[graph.result], target)]), walk, device().capability
+        found = planner.any_rows(shape, *problem)
+        if found is not None:
+            load(planner.plan(shape, 1, *problem))
+        return found
 
     def describe(self) -> str:
         """Say in a few words what the kernel computes."""

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._config import config
+from oxinp._core.lazy import row_launches
 from oxinp._core.lazy.balance import NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import Pending, waiting
 from oxinp._core.lazy.chains import ELEMENTWISE_CALL
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import Graph, leaf, new_table, remember
-from oxinp._core.lazy.placement import keyed
+from oxinp._core.lazy.placement import device, keyed
 from oxinp._core.lazy.row_programs import RowProgram, merged
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import next_mask
@@ -75,7 +76,7 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     near = (graph, *[entry.call.bound for entry in results])
     has_met = near in _MERGED  # if what these are made of has been, too
     if not has_met and is_patient and _is_once(graph, results):
-        return None
+        return _again(storage, value, others) if not wanted and graph.layout.ndim == 1 else None
     met = _Met()
     places = met.meet(graph, leaves)
     key = keyed(tuple(met.key))
@@ -110,6 +111,21 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
         other.value = leaf(_layout_of(other)), (buffer,), next_mask()
     for call, buffer in zip(calls, buffers[1 + len(along) :], strict=True):
         call.finish([buffer])
+    return done
+
+
+def _again(storage: Storage, value: Value, others: Sequence[Storage]) -> Value | None:
+    """Compute a vector made of reductions of matrices by arithmetic alone; None where there is more to do."""
+    graph, leaves, _ = value
+    if here.are_several or REPORTS:
+        return None
+    layout = graph.layout
+    found = row_launches.launch_of(graph, leaves, layout, others)
+    if found is None:
+        return None
+    buffer = device().allocate(layout.nbytes)
+    row_launches.run(found, buffer.ptr, graph, layout.nbytes, leaves)
+    done = storage.value = leaf(layout), (buffer,), next_mask()
     return done
 
 

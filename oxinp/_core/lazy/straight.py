@@ -12,7 +12,7 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
-from oxinp._core.lazy import schedule
+from oxinp._core.lazy import row_launches, schedule
 from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import CALLS, Pending
@@ -137,6 +137,13 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         return False
     storage = array._held or array._storage
     if structure.nodes:
+        if (
+            CALLS
+            and chain[4] is not None
+            and layout.ndim == 1
+            and attempt(_run_rows, storage, layout, chain, value._held)
+        ):
+            return True
         is_written = attempt(_run, storage, layout, chain, value._held, False)
         if is_written is not None:
             return is_written
@@ -204,6 +211,40 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Pending
     if value[2] & SHARED or layout.nbytes < balance.limit or (type(buffer) is Pending and buffer.call is not None):
         return False
     return write_result(storage, layout, seen, entry, source)
+
+
+def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None) -> bool:
+    """Do what `_run` does of a chain of reductions along rows and of the reductions, where one launch does all of it.
+
+    It reads nothing of the storage. False where nothing has been done.
+    """
+    value = storage.value
+    _, _, entries, mask, graph = chain
+    if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
+        return False
+    _, (buffer,), own_mask = value
+    if own_mask & SHARED or mask & own_mask or layout.nbytes < balance.limit:
+        return False
+    if not (layout._injective or layout.is_injective) or (type(buffer) is Pending and buffer.call is not None):
+        return False
+    assert graph is not None
+    others = [other for each in schedule.PENDING if (other := each()) is not None and other is not source]
+    found = row_launches.launch_of(graph, entries, layout, others)
+    if found is None:
+        return False
+    for call in found.calls:
+        if call.mask & own_mask:
+            return False
+    if CALLS or schedule.PENDING:
+        flush_readers(value, source, found.calls[0], layout)
+    if storage.value is not value:  # memory for these may have taken it
+        return False
+    row_launches.run(found, buffer.ptr + layout.offset, graph, value[0].layout.nbytes, entries)
+    if type(buffer) is Pending:  # `note_written`, spelled out
+        buffer = buffer.buffer
+    storage.value = (value[0], (buffer,), own_mask)
+    storage.host = storage.stale = None
+    return True
 
 
 def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None, is_update: bool) -> bool | None:

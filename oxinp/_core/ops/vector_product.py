@@ -15,7 +15,7 @@ from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.executor import RUNS
 from oxinp._core.lazy.expr import leaf, new_table, remember
 from oxinp._core.lazy.handle import device_value
-from oxinp._core.lazy.op import RENTED, BoundOp
+from oxinp._core.lazy.op import RENTED, AlongRows, BoundOp
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
@@ -115,6 +115,10 @@ class _Summed(BoundOp):
         planners.pop(self.left.dtype, None)
         return super().plan_again(variant)
 
+    def along_rows(self) -> AlongRows | None:
+        """See `BoundOp.along_rows`: the sum is along none but where a matrix comes first."""
+        return None
+
     def has_scalar_parts(self) -> bool:
         """See `BoundOp.has_scalar_parts`: there are no scalars."""
         return False
@@ -193,6 +197,16 @@ class MatrixProduct(_Summed):
             left.shape, steps, alignments, written, device().capability
         )
         return again or self._planned_otherwise(_PLANNERS, variant)
+
+    def along_rows(self) -> AlongRows | None:
+        """See `BoundOp.along_rows`."""
+        left, right = self.left, self.right
+        planner = _PLANNERS.get(left.dtype) or self._planner(_PLANNERS)
+        if planner is None:
+            return None
+        itemsize = left.dtype.itemsize
+        steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
+        return AlongRows(planner, left.shape, steps, (left.alignment, right.alignment), 2 * itemsize)  # type: ignore[arg-type]
 
 
 class InnerProduct(_Summed):

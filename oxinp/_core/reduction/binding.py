@@ -36,6 +36,7 @@ def operation(row: ReductionRow) -> Op:
         takes_chains=True,
         takes_views=True,
         rows=planning.row_walk,
+        along_rows=planning.along_rows,
         gives_views=True,
         plan_variant=planning.plan,
     )

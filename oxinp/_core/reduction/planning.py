@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+from functools import partial
 from typing import Any, NamedTuple
 
 from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, operand
 from oxinp._core.lazy.expr import Graph
-from oxinp._core.lazy.op import BoundOp, RowWalk
+from oxinp._core.lazy.op import AlongRows, BoundOp, RowWalk
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import Layout
 from oxinp._kernels.plan import Again, Flagged, Joined, Plan
@@ -54,6 +55,17 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Flagged 
 
 def _matrix_of(planner: Any, graph: Graph, axis: int, target: Layout) -> Again | Flagged | Joined | None:
     """Return how a matrix is reduced along an axis into a vector, if others have been."""
+    operands = _operands_of(graph)
+    if operands is None or target.ndim != 1:
+        return None
+    written = target.strides[0] // target.dtype.itemsize
+    find = planner.rows_again if axis else planner.columns_again
+    again: Again | Flagged | Joined | None = find(graph.shape, *operands, written, device().capability)
+    return again
+
+
+def _operands_of(graph: Graph) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...]] | None:
+    """Return strides in elements and alignments of what a matrix is made of; None where some are not aligned."""
     steps: tuple[tuple[int, int], ...] = ()
     alignments: tuple[int, ...] = ()
     for entry in graph.leaves:
@@ -64,12 +76,22 @@ def _matrix_of(planner: Any, graph: Graph, axis: int, target: Layout) -> Again |
             down, along = entry.strides
             steps += ((down // itemsize, along // itemsize),)
             alignments += (entry.alignment,)
-    if target.ndim != 1:
+    return steps, alignments
+
+
+def along_rows(bound: BoundOp) -> AlongRows | None:
+    """Return the reduction of a matrix along its rows, see `Op.along_rows`."""
+    wanted: Reduced = bound.parameters
+    (graph,) = bound.graphs
+    structure = graph.structure
+    if wanted.axes != (1,) or len(graph.shape) != 2 or structure.is_flagged or structure.has_parts:
         return None
-    written = target.strides[0] // target.dtype.itemsize
-    find = planner.rows_again if axis else planner.columns_again
-    again: Again | Flagged | Joined | None = find(graph.shape, steps, alignments, written, device().capability)
-    return again
+    (result,) = bound.layouts
+    planner = structure.plans.get(("reduction", wanted.op, wanted.mask, result.dtype))  # `key_of`, spelled out
+    operands = None if planner is None or wanted.op.num_parameters or result.ndim != 1 else _operands_of(graph)
+    if operands is None:
+        return None
+    return _along((planner, graph.shape, *operands, sum([kind.itemsize for kind in structure.kinds])))
 
 
 def row_walk(bound: BoundOp) -> RowWalk | None:
@@ -82,6 +104,9 @@ def row_walk(bound: BoundOp) -> RowWalk | None:
     module = importlib.import_module("oxinp._kernels.rowwise.plan")
     walk = module.walk_of(planner.passes(*problem, device().capability))
     return None if walk is None else RowWalk(wanted.op, wanted.axes, wanted.mask, walk)
+
+
+_along = partial(tuple.__new__, AlongRows)  # of its fields, without a frame of Python's
 
 
 def _planner(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.elementwise.access import index_bits
+from oxinp._kernels.elementwise.access import MAX_INDEX_32, index_bits
 from oxinp._kernels.elementwise.chain import (
     BROADCAST,
     MAX_GATHERED,
@@ -34,11 +34,36 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import Output, ScalarOperand
     from oxinp._kernels.reduce.passes import ReducePass
     from oxinp._kernels.rowwise.program import Item
+    from oxinp._ptx import Kernel
 
 MAX_ACCESS = 16  # bytes
 CLUSTERS = (2, 4, 8)  # blocks
 MAX_LEFT = 40 << 10  # bytes of shared memory for the accumulators that blocks of a cluster leave for each other
 MAX_HELD_BY_LARGE_BLOCK = 16  # registers for elements where a block of 1024 threads leaves each thread 64
+
+
+class AnyRows(NamedTuple):
+    """The launch of a row program on a matrix of any number of rows, of which there are at least two.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    before, after : tuple of int
+        Constants before the number of rows and behind it.
+    per_block : int
+        Rows of a block.
+    cluster : int
+        Blocks that share a row.
+    most : int
+        Rows up to which indices of 32 bits hold.
+    """
+
+    kernel: Kernel
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    per_block: int
+    cluster: int
+    most: int
 
 
 class Walk(NamedTuple):
@@ -118,6 +143,37 @@ def plan(
     return Plan((Launch(kernel.make(spec), grid, arguments, constants, work),))
 
 
+def any_rows(
+    shape: tuple[int, int],
+    operands: Sequence[Operand | ScalarOperand],
+    items: Sequence[Item],
+    results: Sequence[Output],
+    walk: Walk,
+    device: Limits,
+) -> AnyRows | None:
+    """Return the launch of a row program on matrices of as long rows; None where it depends on how many there are.
+
+    Parameters are those of `plan`, for rows of one axis.
+    """
+    arrays = [result.operand for result in results] + [x for x in operands if isinstance(x, Operand)]
+    down, along = zip(*[x.strides for x in arrays], strict=True)
+    num_rows, length = shape
+    if num_rows < 2 or min(*down, *along) < 0:  # where a loop begins depends on its length
+        return None
+    found = choose(shape, 1, operands, items, results, walk, device)
+    if found is None or found[0].chain.index_bits != 32:
+        return None
+    spec, _, constants = found
+    place = -3 if spec.rest else -2
+    most = (MAX_INDEX_32 - 1 - max(along) * length) // max(*down, length)
+    return AnyRows(kernel.make(spec), constants[:place], constants[place + 1 :], per_block(spec), spec.cluster, most)
+
+
+def per_block(spec: RowwiseSpec) -> int:
+    """Return how many rows a block computes, or the blocks of a cluster together."""
+    return spec.block // spec.group if spec.group <= WARP else 1
+
+
 def choose(
     shape: tuple[int, ...],
     num_axes: int,
@@ -167,8 +223,7 @@ def choose(
     num_rows = kept.size
     counts = (num_rows, num_units, num_rest) if num_rest else (num_rows, num_units)
     constants = (*chain.constants(nest), *counts, *Splitter.constants(kept.shape, chain.index_bits))
-    per_block = spec.block // group if group <= WARP else 1
-    return spec, (-(-num_rows // per_block) * spec.cluster, 1, 1), constants
+    return spec, (-(-num_rows // per_block(spec)) * spec.cluster, 1, 1), constants
 
 
 def _in_cluster(spec: RowwiseSpec, walk: Walk, num_units: int) -> RowwiseSpec | None:
@@ -206,4 +261,4 @@ def _classify(x: Operand, nest: Nest, i: int, vector: int) -> OperandSpec:
     return OperandSpec(x.type, UNIT if is_unit else STRIDED, shift != 0)
 
 
-__all__ = ["Walk", "choose", "plan", "walk_of"]
+__all__ = ["AnyRows", "Walk", "any_rows", "choose", "plan", "walk_of"]
