@@ -9,13 +9,15 @@ checked, too: an operator that always handed over would be equal and slow.
 
 import contextlib
 import itertools
+import sys
 
 import numpy
 import pytest
 
 import oxinp as np
 from oxinp._api import creation
-from oxinp._core.lazy import expr, placement, results
+from oxinp._core.lazy import expr, placement, record, results
+from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import cost_of, express
 from oxinp._core.lazy.stores import target_of
@@ -291,3 +293,49 @@ def test_what_stays_on_the_host_stays_there_in_general(dtypes, threshold, config
             assert placement.is_recorded_on_host(cost_of(operation, operands), operation.weight), (name, operands)
             assert getattr(result, "_storage", None) is None or result._storage.value is None
     assert small or not threshold
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("is_reflected", [False, True])
+def test_numbers_of_numpy_that_have_been_met_are_recorded_without_a_call_more(dtype, is_reflected):
+    x, scalar = on_device(dtype), numpy.dtype(dtype).type(1.25)
+    call = UFUNC_OBJECTS["multiply"].methods[is_reflected]
+    call(x, scalar)
+    entered = []
+    sys.setprofile(lambda frame, event, _: entered.append(frame.f_code.co_name) if event == "call" else None)
+    try:
+        call(x, scalar)
+    finally:
+        sys.setprofile(None)
+    assert not {"general", "general_reflected", "with_number"} & {*entered}
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("is_in_place", [False, True])
+def test_chains_that_grow_too_long_are_computed_without_being_combined_again(is_in_place, monkeypatch):
+    """Which has been found of their structures in the first loop; of an accumulated sum no kernel computes all."""
+
+    def accumulated(n, image):
+        total, weight = n.zeros((60, 60)), n.zeros((60, 60))
+        for i in range(24):
+            shifted = image[i : i + 60, 3:63]
+            w = n.exp(-((shifted - image[:60, :60]) ** 2) / 0.5)
+            if is_in_place:
+                total += w * shifted
+                weight += w
+            else:
+                total = total + w * shifted
+                weight = weight + w
+        return total / weight
+
+    given = numpy.random.default_rng(3).random((90, 70))
+    image = np.asarray(given)
+    for _ in range(4):
+        np.evaluate(accumulated(np, image))
+    combined = []
+    monkeypatch.setattr(record, "combine", lambda *args: combined.append(args) or combine(*args))
+    with handing_over():
+        result = accumulated(np, image)
+    numpy.testing.assert_allclose(numpy.asarray(result), accumulated(numpy, given), rtol=1e-12)
+    assert not combined

@@ -11,7 +11,7 @@ from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.state import OVER, checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
-from oxinp._core.lazy.combining import UNALIGNED, combine, may_join, renew
+from oxinp._core.lazy.combining import UNALIGNED, combine, known_join, may_join, renew
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Placed, Record, Unsupported, cast, leaf, remember, scalar
 from oxinp._core.lazy.flagged import flagged
 from oxinp._core.lazy.handle import Handle, chain, host_view
@@ -149,15 +149,46 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
         for entry in others:
             if entry in leaves:
                 if len(others) > 1:
-                    return joined(operation, u, v)
+                    value = joined(operation, u, v)
+                    if value is None and (first.nodes or second.nodes):
+                        positions, _, _ = join_leaves((u, v))
+                        if compute_what_is_long(operation, (a, b), (first, second), positions):
+                            return paired(operation, a, b)
+                    return value
                 place = leaves.index(entry)
     if (mask | bits) & SHARED:
         return None
     key = (first, second) if place is None else (first, second, place)
     record = operation.pairs.get(key) or renew(operation, operation.pairs, key, (first, second), place)
     if record is None or record.graph is None:
-        return paired(operation, a, b) if _compute_what_spreads((a, b), (first, second)) else None
+        is_computed = _compute_what_spreads((a, b), (first, second)) or (
+            place is None and compute_what_is_long(operation, (a, b), (first, second))
+        )
+        return paired(operation, a, b) if is_computed else None
     return record.graph, leaves if place is not None else leaves + others, mask | bits
+
+
+def compute_what_is_long(
+    operation: Operation,
+    operands: tuple[Handle, Handle],
+    graphs: tuple[Graph, Graph],
+    positions: tuple[tuple[int, ...], ...] | None = None,
+    dtype: np.dtype[Any] | None = None,
+) -> bool:
+    """Have operands computed that one kernel is known not to compute with what is made of them; whether there are such.
+
+    Parameters are those of `combining.join_of`, and the operands that have the graphs.
+    """
+    first, second = graphs
+    if not (first.nodes or second.nodes):
+        return False
+    join = known_join(operation, ((first.structure, second.structure), positions, dtype))
+    if join is None or join.structure is not None or join.reason:
+        return False
+    for i in (1, 0) if len(second.nodes) > len(first.nodes) else (0, 1):  # as `combine` has it
+        if graphs[i].nodes:
+            schedule.postpone(operands[i]._held or operands[i]._storage)
+    return True
 
 
 def _compute_what_spreads(operands: tuple[Handle, Handle], graphs: tuple[Graph, Graph]) -> bool:

@@ -11,6 +11,8 @@ from itertools import product
 from math import ceil
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from oxinp._core.errors.state import quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.handle import chain
@@ -64,7 +66,17 @@ def make(function, general, reach, itemsizes, pairs, renewed):
     return operator
 """
 )
+OWN_NUMBERS: dict[type, tuple[np.dtype[Any], type]] = {
+    kind: (np.dtype(kind), complex if issubclass(kind, np.complexfloating) else float)
+    for kind in (np.float64, np.float32, np.complex128, np.complex64)
+}
+"""NumPy's numbers -> the dtype of the arrays beside which Python's mean the same, and the type of these."""
 _WITH_NUMBER = """\
+        if kind in OWN:  # a number of NumPy's of the array's dtype means what Python's own does
+            storage = a._held
+            own = OWN[kind]
+            if storage is not None and storage.host is None and (a._known or a._layout).dtype is own[0]:
+                b, kind = b.item(), own[1]
         if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             storage = a._held
             if storage is not None and storage.host is None:
@@ -303,6 +315,7 @@ SIMPLER = {2: "square", 0.5: "sqrt", -1: "reciprocal", 1: "positive"}
 _REACHES = {number: reach_of(row) for number, name in SIMPLER.items() for row in UFUNCS if row.name == name}
 _NAMES = {
     "REACHES": _REACHES,
+    "OWN": OWN_NUMBERS,
     "PENDING": schedule.PENDING,
     "chain": chain,
     "quiet": quiet,
@@ -333,4 +346,4 @@ def texts_of(row: UfuncRow) -> Texts:
     return _TEXTS[row.may_warn, reach_of(row) > HEAVY]
 
 
-__all__ = ["SIMPLER", "Texts", "reach_of", "takes_constants", "texts_of"]
+__all__ = ["OWN_NUMBERS", "SIMPLER", "Texts", "reach_of", "takes_constants", "texts_of"]

@@ -26,24 +26,18 @@ from oxinp._core.lazy.handle import (
     Handle,
     chain,
     expression,
-    is_writeable,
 )
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
-from oxinp._core.lazy.record import apply, join_leaves, joined, paired
+from oxinp._core.lazy.record import apply, compute_what_is_long, join_leaves, joined, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
 from oxinp._core.manipulation.copy import readable
-from oxinp._core.ufunc.operator_texts import reach_of, takes_constants, texts_of
+from oxinp._core.ufunc.operator_texts import OWN_NUMBERS, reach_of, takes_constants, texts_of
 from oxinp._core.ufunc.table import UfuncRow
 
 _NumpyArray = np.ndarray
-_OWN: dict[type, tuple[np.dtype[Any], type]] = {
-    kind: (np.dtype(kind), complex if issubclass(kind, np.complexfloating) else float)
-    for kind in (np.float64, np.float32, np.complex128, np.complex64)
-}
-"""NumPy's numbers -> the dtype of the arrays beside which Python's mean the same, and the type of these."""
-_NUMBERS = frozenset({float, complex, *_OWN})  # beside integers, of which not all are plain
+_NUMBERS = frozenset({float, complex, *OWN_NUMBERS})  # beside integers, of which not all are plain
 _PLAIN_INT = 2**31 - 1  # integers that most integer dtypes hold
 
 
@@ -124,7 +118,7 @@ def _is_small(
 
 def _met_number(a: Any, b: Any) -> Any:
     """Return a number as `with_number` records it of an array of the device: what is found out now serves it, too."""
-    own = _OWN.get(type(b))
+    own = OWN_NUMBERS.get(type(b))
     return b if own is None or a.dtype is not own[0] or (a._held or a._storage).host is not None else b.item()
 
 
@@ -214,7 +208,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     def with_number(a: Any, b: Any, place: int) -> Any:
         """Record an array of the device and a number, which stands at a place; None for the general way."""
         storage, kind = a._held or a._storage, type(b)
-        own = _OWN.get(kind)
+        own = OWN_NUMBERS.get(kind)
         if own is not None:
             dtype, kind = own
             if a.dtype is not dtype:
@@ -302,17 +296,17 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
             and (a._held or a._storage).host is None
             and (type(view) is not tuple or view[1])  # `is_writeable`, spelled out
         ):
-            if type(b) in _OWN:
+            if type(b) in OWN_NUMBERS:
                 b = _met_number(a, b)
             if straight.update(operation, a, b):
                 return a
         if (
             (a._held or a._storage).host is None
             and (type(b) is types.ndarray or type(type(b)) is types.scalar_type)
-            and is_writeable(a)
+            and (type(view) is not tuple or view[1])
             and current() is quiet.state
         ):
-            if a._view is not None and mirrored.update(operation, a, b):
+            if view is not None and mirrored.update(operation, a, b):
                 return a
             # On the device: one dictionary hit says what `apply_into` has found out before.
             u = expression(a)
@@ -343,6 +337,10 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                     if graph is not None and graph.layout.nbytes >= balance.limit:
                         store(a, (graph, u[1] + v[1], u[2] | v[2]))
                         return a
+                if (record is None or record.flush) and compute_what_is_long(
+                    operation, (a, b), (u[0], v[0]), None, target.dtype
+                ):
+                    return general_in_place(a, b)
             elif a._view is None:  # with leaves in common: what has been met before
                 positions, leaves, mask = join_leaves((u, v))
                 record = records.get((u[0], v[0], positions, layout))
@@ -350,6 +348,10 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                 if graph is not None and graph.layout.nbytes >= balance.limit:
                     store(a, (graph, leaves, mask))
                     return a
+                if (record is None or record.flush) and compute_what_is_long(
+                    operation, (a, b), (u[0], v[0]), positions, layout.dtype
+                ):
+                    return general_in_place(a, b)
         other = operand_in_place(b)
         if other is NotImplemented:
             return declined_in_place(ufunc, a, b)

@@ -123,7 +123,8 @@ class Power(ufunc):
             if type(b) in _PYTHON_NUMBERS:
                 name = SIMPLER.get(b)
                 if name is not None:
-                    kind = (a._layout if a._storage.host is None else host_view(a)).dtype.kind
+                    is_here = (a._held or a._storage).host is None
+                    kind = (a._known or a._layout if is_here else host_view(a)).dtype.kind
                     is_simpler = kind == "f" or (kind == "c" and name != "positive")  # 1: complex -0 becomes 0
                     if is_simpler or (kind in "biu" and name == "square" and type(b) is int):
                         return OBJECTS[name].methods[0](a)
