@@ -89,7 +89,7 @@ def test_numbers_go_with_the_mask():
     keep = x > 1
     for _ in range(4):
         np.evaluate(x[keep])
-    numbers = weakref.ref(keep._storage.value.numbers)
+    numbers = weakref.ref(keep._storage.value.uses.numbers)
     assert numbers() is not None
     keep[0] = True
     np.evaluate(keep)
@@ -97,10 +97,72 @@ def test_numbers_go_with_the_mask():
     assert numbers() is None
     for _ in range(4):
         np.evaluate(x[keep])
-    numbers = weakref.ref(keep._storage.value.numbers)
+    numbers = weakref.ref(keep._storage.value.uses.numbers)
     del keep
     gc.collect()
     assert numbers() is None
+
+
+def shrinking(np, z, steps):
+    at = np.arange(len(z))
+    found = np.zeros(len(z), int)
+    for n in range(steps):
+        z = z * z + 0.1
+        is_out = np.abs(z) > 2.0
+        found[at[is_out]] = n + 1
+        at, z = at[~is_out], z[~is_out]
+    return found, at, z
+
+
+def test_a_mask_that_is_written_out_twice_is_waited_for_once(stats):
+    given = values("d", (3000,)) / 3
+    z = np.asarray(given) * 1
+    np.evaluate(z)
+    fetched = []
+    for steps in (4, 9):
+        before = stats().d2h_bytes
+        ours = shrinking(np, z, steps)
+        np.evaluate(*ours)
+        fetched.append(stats().d2h_bytes - before)
+        for mine, theirs in zip(ours, shrinking(numpy, given, steps), strict=True):
+            assert_same(mine, theirs)
+    assert fetched[1] == 9 * 2 * 8  # counts of what is out and what is not, of ever fewer elements
+
+
+def written_between(np, x, y):
+    for _ in range(3):
+        out = x > 0.5
+        yield x[out], x[~out], y[~out]
+        x[3:90] = 2.0
+        yield x[~out], y[~out]
+        out[5:60] = False
+        yield x[~out], y[~out], y[out]
+        x[~out] += 1
+        out ^= y < 1
+        yield x[~out], y[out & (x > 0)], x[out & (x > 0)], y[~out]
+
+
+def test_masks_of_the_same_arrays_follow_what_is_written_to_those():
+    pairs = [values("d", (40, 30)) for _ in range(2)]
+    theirs, ours = [x.copy() for x in pairs], [np.asarray(x) * 1 for x in pairs]
+    for mine, wanted in zip(written_between(np, *ours), written_between(numpy, *theirs), strict=True):
+        for x, y in zip(mine, wanted, strict=True):
+            assert_same(x, y)
+
+
+def parts_of_one(np, x):
+    for _ in range(4):
+        low, high = x[:1500] > 0, x[1500:] > 0
+        yield x[:1500][low], x[1500:][~high], x[:1500][~low], x[:1500][~low]
+        x[2000:] *= -1  # which only one of them reads
+        yield x[:1500][low], x[:1500][~low], x[1500:][x[1500:] > 0], x[1500:][~(x[1500:] > 0)]
+
+
+def test_masks_of_other_parts_of_an_array_are_not_taken_for_each_other():
+    given = values("d", (3000,))
+    for mine, wanted in zip(parts_of_one(np, np.asarray(given) * 1), parts_of_one(numpy, given.copy()), strict=True):
+        for x, y in zip(mine, wanted, strict=True):
+            assert_same(x, y)
 
 
 def test_a_mask_that_is_used_once_takes_no_more_than_it_did(launches):
