@@ -82,7 +82,7 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         except OverflowError:  # NumPy's, or none where any integer is taken
             return False
     storage = array._held or array._storage
-    return bool(attempt(_run, storage, layout, (join.structure, seen, entries, mask, None), None, True))
+    return bool(write_part(storage, layout, (join.structure, seen, entries, mask, None), None, True))
 
 
 def _reads_before(array: Handle, layout: Layout, chain: _Chain) -> bool:
@@ -121,7 +121,7 @@ def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _C
         return False
     joined = record.graph
     parts = joined.structure, joined.leaves, (own, *entries), mask | own_mask, joined
-    return bool(attempt(_run, storage, layout, parts, None, False))
+    return bool(write_part(storage, layout, parts, None, False))
 
 
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
@@ -144,15 +144,15 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
             and attempt(_run_rows, storage, layout, chain, value._held)
         ):
             return True
-        is_written = attempt(_run, storage, layout, chain, value._held, False)
+        is_written = write_part(storage, layout, chain, value._held, False)
         if is_written is not None:
             return is_written
         schedule.materialise(value._held or value._storage)
         chain = _chain(value, layout)
-        return chain is not None and not chain[0].nodes and bool(attempt(_run, storage, layout, chain, None, False))
+        return chain is not None and not chain[0].nodes and bool(write_part(storage, layout, chain, None, False))
     if type(entry) is Pending and entry.call is not None:
         return value._known is seen[0] and attempt(_write_result, storage, layout, seen[0], entry, value._held)
-    return bool(attempt(_run, storage, layout, chain, None, False))
+    return bool(write_part(storage, layout, chain, None, False))
 
 
 def fill(array: Handle, layout: Layout, number: Any) -> bool:
@@ -166,7 +166,7 @@ def fill(array: Handle, layout: Layout, number: Any) -> bool:
         return False
     ((_, convert),) = join.scalars
     chain = join.structure, join.structure.kinds, (convert(number),), 0, None
-    return bool(attempt(_run, array._held or array._storage, layout, chain, None, False))
+    return bool(write_part(array._held or array._storage, layout, chain, None, False))
 
 
 def _chain(operand: Any, target: Layout) -> _Chain | None:
@@ -247,6 +247,11 @@ def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage |
     return True
 
 
+def write_part(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None, is_update: bool) -> bool | None:
+    """Do what `_run` does, in an attempt."""
+    return attempt(_run, storage, layout, chain, source, is_update)
+
+
 def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None, is_update: bool) -> bool | None:
     """Write what a chain computes to a part of a storage, under the lock; False where nothing has been done.
 
@@ -306,9 +311,7 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
         run(grid, start, *parameters, *constants)
         if again is not None:
             note_run(again, layout.form, program)
-    size = balance.ran(value[0].layout.nbytes, entries)
-    if size < NUM_SIZES and not (followers and ref(storage) in followers) and is_sampled():
-        balance.computed_chain(size, structure, layout.size, is_first=False)
+    weigh_write(storage, layout, structure, value[0].layout.nbytes, entries)
     if layout.size == 1 and graph is not None:
         singles.count(graph)
     if type(buffer) is Pending:  # `note_written`, spelled out
@@ -320,4 +323,11 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     return True
 
 
-__all__ = ["assign", "fill", "update"]
+def weigh_write(storage: Storage, layout: Layout, structure: Structure, nbytes: int, entries: tuple[Any, ...]) -> None:
+    """Let placement learn from what a structure has been computed of into a part of an array of so many bytes."""
+    size = balance.ran(nbytes, entries)
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and is_sampled():
+        balance.computed_chain(size, structure, layout.size, is_first=False)
+
+
+__all__ = ["assign", "fill", "update", "weigh_write", "write_part"]

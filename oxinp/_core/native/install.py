@@ -28,6 +28,7 @@ from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, reading, recorded
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.results import pending, wrap_result
+from oxinp._core.lazy.straight import write_part
 from oxinp._core.memory.layout import Layout, dense_of
 from oxinp._core.memory.parts import part_of
 from oxinp._core.native import names, objects
@@ -222,6 +223,7 @@ _RECORDING = (
         recorded,
         renew_pair,
         wrap_result,
+        write_part,
     ),
 )
 

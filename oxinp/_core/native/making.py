@@ -47,33 +47,42 @@ class Making(Call):
     Parameters are those of `Call`.
     """
 
-    def __init__(self, kind: type, before: int | None) -> None:
-        super().__init__(kind, before, _ROOM)
+    def __init__(self, kind: type, before: int | None, room: int = _ROOM) -> None:
+        super().__init__(kind, before, room)
 
     def begin_making(self, count: int) -> None:
         """Begin with so many arguments, at `rbp`."""
-        code = self.code
         self.begin_call(count)
-        code.label(f"{count} arguments")
-        code.set("rax", 0)
+        self.code.label(f"{count} arguments")
+        self.begin_made()
+
+    def begin_made(self) -> None:
+        """Note that nothing has been made."""
+        self.code.set("rax", 0)
         for place in _PLACES:
-            code.store("rsp", place, "rax")
+            self.code.store("rsp", place, "rax")
 
     def end_making(self, result: str) -> None:
         """Return what a register has, with a reference of its own; lay out ``undo``, which leaves all to Python."""
         code = self.code
         self.keep(result)
         code.store("rsp", NUMBER, result)
-        self._drop_made()
+        self.drop_made()
         code.load("rax", "rsp", NUMBER)
         code.jump("return")
         code.label("undo")
-        self._drop_made()
+        self.drop_made()
         code.call(objects.address("PyErr_Clear"))
         code.jump("general")
         self.end_call()
 
-    def _drop_made(self) -> None:
+    def end_body(self) -> None:
+        """Return what is in `rax`, of code that no function of Python's is called by."""
+        self._leave()
+        self.code.ret()
+
+    def drop_made(self) -> None:
+        """Give back what has been made and not handed over."""
         for place in _PLACES:
             is_none = self.new_label()
             self.code.load("r12", "rsp", place)

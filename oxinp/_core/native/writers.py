@@ -26,6 +26,7 @@ from oxinp._core.native import (
     products,
     renewing,
     ufuncs,
+    writing,
 )
 from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
@@ -34,7 +35,9 @@ from oxinp._core.ufunc.table import UFUNCS
 
 _ROWS = {row.name: row for row in UFUNCS}
 _RECORDING = {
-    name: getattr(module, name) for module in (nodes, dense, lines, renewing, memory) for name in module.__all__
+    name: getattr(module, name)
+    for module in (nodes, dense, lines, renewing, memory, writing)
+    for name in module.__all__
 }
 
 

@@ -1,0 +1,273 @@
+"""The launch of a chain that is written to a part of an array, in machine code: what it is, and that it is made."""
+
+from __future__ import annotations
+
+from oxinp._config import Config, config
+from oxinp._core.lazy import executor
+from oxinp._core.lazy.chains import launch_of, line_again
+from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.expr import Structure
+from oxinp._core.native import apart, objects
+from oxinp._core.native.apart import load_ptr
+from oxinp._core.native.function import MIDDLING, NONE
+from oxinp._core.native.making import COST, ENTRY, KEPT, LEAVES, NUMBER, PTR, RESULT, Making, offsets
+from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
+
+STRUCTURE = offsets(Structure, ("dtype", "has_parts", "planner"))
+PROGRAM = offsets(Executable, ("arrays_only", "launch", "version"))
+_VERSION = offsets(Config, ("version",))["version"]
+COMPUTED, SEEN, ENTRIES, MASK, GRAPH_OF = (TUPLE_ITEMS + 8 * i for i in range(5))
+"""Where a chain has what, see `straight`."""
+STORAGE_AT, LAYOUT_AT, CHAIN_AT, SOURCE_AT, IS_UPDATE_AT = (8 * i for i in range(5))
+"""Where among the arguments of `straight.write_part` there is what."""
+ARGS = 8
+"""Where on the stack there is where these lie."""
+_GIVEN = apart.END
+_MOST_GIVEN = 40
+ROOM = _GIVEN + 8 * (_MOST_GIVEN + (_GIVEN // 8 + _MOST_GIVEN + 1) % 2)  # an odd number of words
+"""Bytes of the stack for what `making` and `apart` say, and for arguments."""
+
+_NAMED = ("is_looked_for",)
+_NUMBERS = (float, int, bool, *MIDDLING)
+
+
+def call_given(call: Making, function: object, count: int, names: tuple[str, ...] | None = None) -> None:
+    """Let `rax` have what a function returns for so many arguments on the stack, the last of them named."""
+    code = call.code
+    code.set("rdi", id(function))
+    code.move("rsi", "rsp")
+    code.add("rsi", _GIVEN)
+    code.set("rdx", count - len(names or ()))
+    code.set("rcx", 0 if names is None else id(names))
+    code.call(objects.address("PyObject_Vectorcall"))
+
+
+def give(call: Making, *values: str | tuple[str, int] | int) -> None:
+    """Let the stack have arguments: what registers have, or lies at an offset from one, or objects by their address."""
+    code = call.code
+    for place, value in enumerate(values):
+        if isinstance(value, str):
+            code.store("rsp", _GIVEN + 8 * place, value)
+            continue
+        if isinstance(value, tuple):
+            code.load("rax", *value)
+        else:
+            code.set("rax", value)
+        code.store("rsp", _GIVEN + 8 * place, "rax")
+
+
+def find_launch(call: Making) -> None:
+    """Let `r15` have what launches, and the stack the kernel, grid and constants, if it has to be told these."""
+    code = call.code
+    code.load("r15", "rsp", KEPT)
+    code.compare_number("r15", 0)
+    code.jump("to look for", "e")
+    code.set("rdx", id(config))
+    code.load("rdx", "rdx", _VERSION)
+    code.compare_with("r15", PROGRAM["version"], "rdx")
+    code.jump("undo", "ne")
+    code.load("r15", "r15", PROGRAM["launch"])
+    code.jump("has launch")
+    code.label("to look for")
+    _make_entries(call)
+    code.load("rsi", "r13", COMPUTED)
+    give(call, ("rsi", STRUCTURE["planner"]), ("rsp", ENTRY))
+    call_given(call, line_again, 2)
+    call.made(RESULT, "r15")
+    code.set("rcx", NONE)
+    code.compare("r15", "rcx")
+    code.jump("is line", "ne")
+    _look_among_matrices(call)
+    code.label("is line")
+    call.unless_type("r15", tuple, "undo")
+    code.load("rsi", "r15", TUPLE_ITEMS)
+    code.set("rdi", id(executor._ANYWHERE))
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.move("r15", "rax")
+    code.set("rdx", id(config))
+    code.load("rdx", "rdx", _VERSION)
+    code.compare_with("r15", TUPLE_ITEMS, "rdx")
+    code.jump("undo", "ne")
+    code.load("r15", "r15", TUPLE_ITEMS + 8)
+    code.set("rcx", NONE)
+    code.compare("r15", "rcx")
+    code.jump("undo", "e")
+    code.label("has launch")
+    call.keep_at(COST, "r15")
+
+
+def _make_entries(call: Making) -> None:
+    """Let the stack have a tuple of the layouts of the result, of the part, if it is updated, and of all leaves."""
+    code, is_counted = call.code, call.new_label()
+    code.load("rsi", "r13", SEEN)
+    call.unless_type("rsi", tuple, "undo")
+    code.load("rdi", "rsi", SIZE)
+    code.add("rdi", 1)
+    code.load("rbp", "rsp", ARGS)
+    code.set("rcx", id(True))
+    code.compare_with("rbp", IS_UPDATE_AT, "rcx")
+    code.jump(is_counted, "ne")
+    code.add("rdi", 1)
+    code.label(is_counted)
+    code.store("rsp", NUMBER, "rdi")
+    code.call(objects.address("PyTuple_New"))
+    call.made(ENTRY, "r15")
+    code.load("rdi", "rsp", NUMBER)
+    code.load("rsi", "r13", SEEN)
+    code.load("rdx", "rsi", SIZE)
+    code.label("next own")
+    code.store("r15", TUPLE_ITEMS, "r12")
+    call.keep("r12")
+    code.load("rbp", "r13", SEEN)
+    code.add("r15", 8)
+    code.add("rdi", -1)
+    code.compare("rdi", "rdx")
+    code.jump("next own", "ne")
+    code.label("next seen")
+    code.compare_number("rdx", 0)
+    code.jump("are entered", "e")
+    code.add("rdx", -1)
+    code.load("rsi", "rbp", TUPLE_ITEMS)
+    code.store("r15", TUPLE_ITEMS, "rsi")
+    call.keep("rsi")
+    for each in ("rbp", "r15"):
+        code.add(each, 8)
+    code.jump("next seen")
+    code.label("are entered")
+
+
+def _look_among_matrices(call: Making) -> None:
+    """Let `r15` have the kernel, grid and constants for a matrix, which the stack keeps; leave others to Python."""
+    code = call.code
+    code.load("rdi", "rsp", ENTRY)
+    code.set("rsi", 1)
+    code.load("rdx", "rdi", SIZE)
+    code.call(objects.address("PyTuple_GetSlice"))
+    call.made(LEAVES, "rax")
+    give(call, ("r13", COMPUTED), "r12", ("rsp", LEAVES), id(False))
+    call_given(call, launch_of, 4, _NAMED)
+    call.made(RESULT, "r15")  # in place of None, which is not counted
+
+
+def launch(call: Making) -> None:
+    """Launch, with the grid, if it has to be told that, the address, parameters and constants."""
+    code, has_grid = call.code, call.new_label()
+    code.move("rsi", "rsp")
+    code.add("rsi", _GIVEN)
+    code.load("rdi", "rsp", RESULT)
+    code.compare_number("rdi", 0)
+    code.jump(has_grid, "e")
+    code.load("rdx", "rdi", TUPLE_ITEMS + 16)
+    code.load("rax", "rdx", SIZE)
+    code.load("rdx", "r13", ENTRIES)
+    code.add_from("rax", "rdx", SIZE)
+    code.compare_number("rax", _MOST_GIVEN - 3)
+    code.jump("undo", "g")
+    code.load("rdx", "rdi", TUPLE_ITEMS + 8)
+    _push(call, "rdx")
+    code.load("rbp", "rsp", ARGS)
+    code.set("rcx", id(True))
+    code.compare_with("rbp", IS_UPDATE_AT, "rcx")
+    code.jump(has_grid, "ne")
+    code.load("rdx", "rsp", PTR)
+    _push(call, "rdx")
+    code.label(has_grid)
+    code.load("rdx", "rsp", PTR)
+    _push(call, "rdx")
+    _push_entries(call)
+    _push_constants(call)
+    code.load("rdi", "rsp", COST)
+    code.move("rdx", "rsi")
+    code.move("rsi", "rsp")
+    code.add("rsi", _GIVEN)
+    code.move("rax", "rsi")
+    code.negate("rax")
+    code.add_register("rdx", "rax")
+    for _ in range(3):
+        code.halve("rdx")
+    code.set("rcx", 0)
+    code.call(objects.address("PyObject_Vectorcall"))
+    require_returned(call)
+
+
+def _push_entries(call: Making) -> None:
+    """Let arguments more be the addresses of leaves, and numbers among them."""
+    code = call.code
+    code.load("r8", "r13", ENTRIES)
+    code.load("r9", "r8", SIZE)
+    code.compare_number("r9", _MOST_GIVEN - 3)
+    code.jump("undo", "g")
+    code.label("next entry")
+    code.compare_number("r9", 0)
+    code.jump("are given", "e")
+    code.add("r9", -1)
+    code.load("rdi", "r8", TUPLE_ITEMS)
+    code.add("r8", 8)
+    load_ptr(call, "rdi", "rdx", "is number")
+    _push(call, "rdx")
+    code.jump("next entry")
+    code.label("is number")
+    code.load("rdx", "rdi", TYPE)
+    call.if_one_of("rdx", _NUMBERS, "is plain")
+    code.jump("undo")
+    code.label("is plain")
+    _push(call, "rdi")
+    code.jump("next entry")
+    code.label("are given")
+
+
+def _push_constants(call: Making) -> None:
+    """Let arguments more be the constants, where there are any."""
+    code = call.code
+    code.load("rdi", "rsp", RESULT)
+    code.compare_number("rdi", 0)
+    code.jump("has constants", "e")
+    code.load("r8", "rdi", TUPLE_ITEMS + 16)
+    code.load("r9", "r8", SIZE)
+    code.label("next constant")
+    code.compare_number("r9", 0)
+    code.jump("has constants", "e")
+    code.add("r9", -1)
+    code.load("rdx", "r8", TUPLE_ITEMS)
+    code.add("r8", 8)
+    _push(call, "rdx")
+    code.jump("next constant")
+    code.label("has constants")
+
+
+def _push(call: Making, register: str) -> None:
+    """Let an argument more, where `rsi` says, be what a register has."""
+    call.code.store("rsi", 0, register)
+    call.code.add("rsi", 8)
+
+
+def require_returned(call: Making) -> None:
+    """Go on where what has been called returned something, in `rax`; what it raised is raised."""
+    call.code.compare_number("rax", 0)
+    call.code.jump("raised", "e")
+    call.code.move("r15", "rax")
+    call.drop("r15")
+
+
+__all__ = [
+    "ARGS",
+    "CHAIN_AT",
+    "COMPUTED",
+    "ENTRIES",
+    "GRAPH_OF",
+    "LAYOUT_AT",
+    "MASK",
+    "PROGRAM",
+    "ROOM",
+    "SEEN",
+    "SOURCE_AT",
+    "STORAGE_AT",
+    "STRUCTURE",
+    "call_given",
+    "find_launch",
+    "give",
+    "launch",
+    "require_returned",
+]

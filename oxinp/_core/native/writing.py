@@ -1,0 +1,436 @@
+"""A chain that is written to a part of an array on the device, in machine code: what `straight.write_part` does.
+
+That is so where the like has run before, whose launch takes arithmetic, and of what has a launcher of its own; nothing
+is called that runs Python's code but for what is computed first because it reads what is written. Before the launch
+whatever is not as usual is left to Python, which begins again. What is raised from the launch on is raised.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
+from oxinp._core.lazy.calls import CALLS
+from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.expr import Graph, Structure
+from oxinp._core.lazy.straight import weigh_write
+from oxinp._core.lazy.writing import MAX_GONE, flush_readers, read_back
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.recent import MEETINGS
+from oxinp._core.memory.storage import SHARED, Storage
+from oxinp._core.native import apart, objects
+from oxinp._core.native.apart import HELD_BUFFER, INDEX, READS, START, load_number
+from oxinp._core.native.function import LIMIT, NONE, STALE, STORED_HOST, VALUE
+from oxinp._core.native.launching import (
+    ARGS,
+    CHAIN_AT,
+    COMPUTED,
+    ENTRIES,
+    GRAPH_OF,
+    LAYOUT_AT,
+    MASK,
+    PROGRAM,
+    ROOM,
+    SEEN,
+    SOURCE_AT,
+    STORAGE_AT,
+    STRUCTURE,
+    call_given,
+    find_launch,
+    give,
+    launch,
+    require_returned,
+)
+from oxinp._core.native.making import GIVEN_VALUE, GRAPH, GRID, KEPT, LAYOUT, NEW, NUMBER, PTR, Making, offsets
+from oxinp._core.native.objects import LIST_ITEMS, NUMBER_VALUE, SIZE, TUPLE_ITEMS
+from oxinp._core.native.pages import mapped
+from oxinp._core.native.places import load_small
+from oxinp._runtime.backend import FIRST_LOCK
+from oxinp._runtime.memory import Buffer
+
+_BALANCE = offsets(Balance, ("_beyond", "_last", "_upload", "has_waited", "reach"))
+_OWN_MASK = 16
+"""Where on the stack there are the bits of what is written to, see `memory.storage`."""
+
+_acquire, _release = FIRST_LOCK.acquire, FIRST_LOCK.release
+_AT_ONCE = (False,)
+
+
+@functools.cache
+def _address(kind: type) -> int:
+    """Return where the code lies that writes, given where the arguments are; 0 if the system forbids that.
+
+    It returns a new reference; or 0 where an error has been raised, and where Python is to do it.
+    """
+    call = Making(kind, None, ROOM)
+    code = call.code
+    call.begin()
+    code.store("rsp", ARGS, "rbx")
+    code.move("rbp", "rbx")
+    call.begin_made()
+    _load_storage(call)
+    _load_layout(call)
+    _load_chain(call)
+    _load_start(call)
+    apart.require_apart(call, SEEN, ENTRIES, "meets itself")
+    _flush(call)
+    find_launch(call)
+    _make_value(call)
+    launch(call)
+    _note_written(call)
+    _weigh(call)
+    _read_back(call)
+    code.set("r14", id(True))
+    code.jump("done")
+    code.label("meets itself")
+    code.set("r14", NONE)
+    code.label("done")
+    call.keep("r14")
+    code.jump("give back")
+    code.label("undo")
+    code.call(objects.address("PyErr_Clear"))
+    code.label("raised")
+    code.set("r14", 0)
+    code.label("give back")
+    call.drop_made()
+    code.move("rax", "r14")
+    call.end_body()
+    found = mapped([code.assembled()])
+    return found[0] if found else 0
+
+
+def write_part(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `straight.write_part`."""
+    call = Making(kind, before)
+    code, address = call.code, _address(kind)
+    call.begin_call(5)
+    code.label("5 arguments")
+    if not address:
+        code.jump("general")
+    code.set("rdi", id(_acquire))
+    code.set("rsi", id(_AT_ONCE))
+    code.set("rdx", 0)
+    code.call(objects.address("PyObject_Call"))
+    code.set("rcx", id(True))
+    code.compare("rax", "rcx")
+    code.jump("not at once", "ne")
+    code.move("rdi", "rbp")
+    code.call(address)
+    code.move("r12", "rax")
+    code.compare_number("r12", 0)
+    code.jump("not done", "e")
+    _let_go(call)
+    code.move("rax", "r12")
+    code.jump("return")
+    code.label("not done")
+    code.call(objects.address("PyErr_Occurred"))
+    code.compare_number("rax", 0)
+    code.jump("raised", "ne")
+    _let_go(call)
+    code.jump("general")
+    code.label("raised")
+    _call_with_error(call, "PyErr_Fetch", is_by_address=True)
+    _let_go(call)
+    _call_with_error(call, "PyErr_Restore", is_by_address=False)
+    code.set("rax", 0)
+    code.jump("return")
+    code.label("not at once")  # another thread has the lock, or there was no memory
+    code.call(objects.address("PyErr_Clear"))
+    code.jump("general")
+    call.end_call()
+    return code.assembled()
+
+
+def _let_go(call: Making) -> None:
+    """Let go of the lock, which this thread has."""
+    call.code.set("rdi", id(_release))
+    call.code.call(objects.address("PyObject_CallNoArgs"))  # returns None, which is not counted
+
+
+def _call_with_error(call: Making, function: str, *, is_by_address: bool) -> None:
+    for place, register in enumerate(("rdi", "rsi", "rdx")):
+        if is_by_address:
+            call.code.move(register, "rsp")
+            call.code.add(register, KEPT + 8 * place)
+        else:
+            call.code.load(register, "rsp", KEPT + 8 * place)
+    call.code.call(objects.address(function))
+
+
+def _load_storage(call: Making) -> None:
+    """Let `rbx` have the storage, which is on the device alone, and `r14` its value, that of an array."""
+    code = call.code
+    code.load("rbx", "rbp", STORAGE_AT)
+    call.unless_type("rbx", Storage, "undo")
+    _require_device(call)
+    code.load("r14", "rbx", VALUE)
+    call.unless_type("r14", tuple, "undo")
+    call.keep_at(GIVEN_VALUE, "r14")
+    code.load("rdx", "r14", TUPLE_ITEMS)
+    call.unless_type("rdx", Graph, "undo")
+    code.load("rdx", "rdx", GRAPH["nodes"])
+    code.compare_number_with("rdx", SIZE, 0)
+    code.jump("undo", "ne")
+    code.load("rdx", "r14", TUPLE_ITEMS + 8)
+    call.unless_type("rdx", tuple, "undo")
+    code.compare_number_with("rdx", SIZE, 1)
+    code.jump("undo", "ne")
+    code.load("rdi", "rdx", TUPLE_ITEMS)
+    apart.load_buffer(call, "rdi", "rsi", "undo")
+    call.unless_type("rsi", Buffer, "undo")
+    code.store("rsp", HELD_BUFFER, "rsi")
+
+
+def _require_device(call: Making) -> None:
+    code = call.code
+    code.set("rcx", NONE)
+    for at in (STORED_HOST, STALE):
+        code.compare_with("rbx", at, "rcx")
+        code.jump("undo", "ne")
+
+
+def _load_layout(call: Making) -> None:
+    """Let `r12` have the layout that is written, of elements of which none is another, and at least two."""
+    code, is_unlimited = call.code, call.new_label()
+    code.load("r12", "rbp", LAYOUT_AT)
+    call.unless_type("r12", Layout, "undo")
+    code.set("rcx", id(True))
+    code.compare_with("r12", LAYOUT["_injective"], "rcx")
+    code.jump("undo", "ne")
+    code.load("rdx", "r12", LAYOUT["size"])
+    call.if_one_of("rdx", (0, 1), "undo")
+    code.set("r15", id(balance))
+    code.set("rcx", id(0))
+    code.compare_with("r15", LIMIT, "rcx")
+    code.jump(is_unlimited, "e")
+    load_number(call, "r13", "r12", LAYOUT["nbytes"])
+    load_number(call, "rax", "r15", LIMIT)
+    code.compare("r13", "rax")
+    code.jump("undo", "l")
+    code.label(is_unlimited)
+
+
+def _load_chain(call: Making) -> None:
+    """Let `r13` have the chain, whose kernel is known, and the stack what runs it, if that has been planned."""
+    code = call.code
+    code.load("r13", "rbp", CHAIN_AT)
+    call.unless_type("r13", tuple, "undo")
+    code.load("rsi", "r13", COMPUTED)
+    call.unless_type("rsi", Structure, "undo")
+    code.set("rcx", id(False))
+    code.compare_with("rsi", STRUCTURE["has_parts"], "rcx")
+    code.jump("undo", "ne")
+    code.set("rcx", NONE)
+    code.compare_with("rsi", STRUCTURE["planner"], "rcx")
+    code.jump("undo", "e")
+    code.load("rdx", "r12", LAYOUT["dtype"])
+    code.compare_with("rsi", STRUCTURE["dtype"], "rdx")
+    code.jump("undo", "ne")
+    load_number(call, "r15", "r14", TUPLE_ITEMS + 16)
+    code.store("rsp", _OWN_MASK, "r15")
+    load_number(call, "rax", "r13", MASK)
+    code.and_register("rax", "r15")
+    code.store("rsp", READS, "rax")
+    code.shift_right("r15", SHARED.bit_length() - 1)
+    code.compare_number("r15", 0)
+    code.jump("undo", "ne")
+    _load_program(call)
+
+
+def _load_program(call: Making) -> None:
+    """Let the stack have what has been planned for a chain that comes again; leave to Python what is counted."""
+    code = call.code
+    code.load("r15", "r13", GRAPH_OF)
+    code.set("rcx", NONE)
+    code.compare("r15", "rcx")
+    code.jump("by arithmetic", "e")
+    call.unless_type("r15", Graph, "undo")
+    code.set("rcx", NONE)
+    code.compare_with("r15", GRAPH["programs"], "rcx")
+    code.jump("has programs", "ne")
+    code.load("rsi", "r15", GRAPH["met"])
+    load_small(call, "rdx", "rsi", "undo")
+    code.compare_number("rdx", MEETINGS)
+    code.jump("undo", "ge")
+    code.jump("by arithmetic")
+    code.label("has programs")
+    code.load("rsi", "r12", LAYOUT["_form"])
+    code.compare("rsi", "rcx")
+    code.jump("undo", "e")
+    code.load("rdi", "r15", GRAPH["programs"])
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.move("r15", "rax")
+    call.unless_type("r15", Executable, "undo")
+    code.set("rcx", id(True))
+    code.compare_with("r15", PROGRAM["arrays_only"], "rcx")
+    code.jump("undo", "ne")
+    call.keep_at(KEPT, "r15")
+    code.label("by arithmetic")
+
+
+def _load_start(call: Making) -> None:
+    """Let the stack have the address that is written to."""
+    code = call.code
+    code.load("r15", "rsp", HELD_BUFFER)
+    code.compare_number_with("r15", apart.BUFFER_PTR, 0)
+    code.jump("undo", "e")
+    load_number(call, "rbp", "r15", apart.BUFFER_PTR)
+    load_number(call, "rax", "r12", LAYOUT["offset"])
+    code.add_register("rax", "rbp")
+    code.store("rsp", START, "rax")
+    code.move("rdi", "rax")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(PTR, "rax")
+
+
+def _flush(call: Making) -> None:
+    """Have what is pending computed that reads what is written, but for what is written itself.
+
+    What is gone of `PENDING` is taken out; there is one device, and its lock is held.
+    """
+    code = call.code
+    code.set("rax", id(CALLS))
+    code.compare_number_with("rax", SIZE, 0)
+    code.jump("flush", "ne")
+    code.set("r15", id(schedule.PENDING))
+    code.load("rax", "r15", SIZE)
+    code.store("rsp", INDEX, "rax")
+    code.set("rax", 0)
+    code.store("rsp", NUMBER, "rax")  # how many are not pending any more
+    code.label("next pending")
+    code.compare_number_with("rsp", INDEX, 0)
+    code.jump("are passed", "e")
+    code.decrement("rsp", INDEX)
+    code.load("rcx", "rsp", INDEX)
+    code.load("rdx", "r15", LIST_ITEMS)
+    code.load_at("rdi", "rdx", "rcx", 8)
+    code.call(objects.address("PyWeakref_GetObject"))
+    code.set("rcx", NONE)
+    code.compare("rax", "rcx")
+    code.jump("is gone", "e")
+    code.move("rbp", "rax")
+    call.unless_type("rbp", Storage, "undo")
+    code.load("rdx", "rbp", VALUE)
+    call.unless_type("rdx", tuple, "is computed")
+    code.load("rsi", "rdx", TUPLE_ITEMS)
+    code.load("rsi", "rsi", GRAPH["nodes"])
+    code.compare_number_with("rsi", SIZE, 0)
+    code.jump("is computed", "e")
+    code.load("rax", "rsp", ARGS)
+    code.compare_with("rax", SOURCE_AT, "rbp")
+    code.jump("next pending", "e")
+    load_number(call, "rax", "rdx", TUPLE_ITEMS + 16)
+    code.load("rcx", "rsp", _OWN_MASK)
+    code.and_register("rax", "rcx")
+    code.compare_number("rax", 0)
+    code.jump("next pending", "e")
+    code.jump("flush")
+    code.label("is computed")
+    code.increment("rsp", NUMBER)
+    code.jump("next pending")
+    code.label("is gone")
+    code.load("rsi", "rsp", INDEX)
+    code.move("rdx", "rsi")
+    code.add("rdx", 1)
+    code.move("rdi", "r15")
+    code.set("rcx", 0)
+    code.call(objects.address("PyList_SetSlice"))
+    code.jump("next pending")
+    code.label("are passed")
+    code.compare_number_with("rsp", NUMBER, MAX_GONE)
+    code.jump("is flushed", "le")
+    _flush_in_python(call)
+
+
+def _flush_in_python(call: Making) -> None:
+    """Lay out ``flush``: Python has that computed, after which the storage has to be as it was."""
+    code = call.code
+    code.label("flush")
+    code.load("rbp", "rsp", ARGS)
+    give(call, "r14", ("rbp", SOURCE_AT), NONE, "r12")
+    call_given(call, flush_readers, 4)
+    call.made(NEW, "r15")
+    code.compare_with("rbx", VALUE, "r14")
+    code.jump("undo", "ne")
+    _require_device(call)
+    code.set("rax", 0)
+    code.store("rsp", NEW, "rax")
+    code.label("is flushed")
+
+
+def _make_value(call: Making) -> None:
+    """Let the stack have a new value for the storage, of the same Buffer."""
+    code, is_same = call.code, call.new_label()
+    code.load("rbp", "r14", TUPLE_ITEMS + 8)
+    code.load("rdx", "rsp", HELD_BUFFER)
+    code.compare_with("rbp", TUPLE_ITEMS, "rdx")
+    code.jump(is_same, "e")
+    call.make_tuple(GRID, "rbp", ("rsp", HELD_BUFFER))
+    code.label(is_same)
+    call.make_tuple(NEW, "rdi", ("r14", TUPLE_ITEMS), "rbp", ("r14", TUPLE_ITEMS + 16))
+
+
+def _note_written(call: Making) -> None:
+    """Let the storage have its new value."""
+    call.code.load("rbp", "rsp", NEW)
+    call.set_attribute("rbx", VALUE, "rbp")
+    call.code.set("rbp", NONE)
+    for at in (STORED_HOST, STALE):
+        call.set_attribute("rbx", at, "rbp")
+
+
+def _weigh(call: Making) -> None:
+    """Let placement know; what is not weighed for its size is only counted."""
+    code = call.code
+    code.load("rdx", "r14", TUPLE_ITEMS)
+    code.load("r15", "rdx", GRAPH["layout"])
+    load_number(call, "rbp", "r15", LAYOUT["nbytes"], "weigh")
+    code.set("r12", id(balance))
+    load_number(call, "rax", "r12", _BALANCE["reach"], "weigh")
+    code.compare("rbp", "rax")
+    code.jump("weigh", "l")
+    code.load("rdi", "r12", _BALANCE["_upload"])
+    call.unless_type("rdi", float, "weigh")
+    code.compare_number_with("rdi", NUMBER_VALUE, 0)
+    code.jump("weigh", "ne")
+    code.load("rsi", "r12", _BALANCE["_beyond"])
+    load_small(call, "rdi", "rsi", "weigh")
+    code.add("rdi", 1)
+    code.call(objects.address("PyLong_FromSsize_t"))
+    code.compare_number("rax", 0)
+    code.jump("raised", "e")
+    code.load("r15", "r12", _BALANCE["_beyond"])
+    code.store("r12", _BALANCE["_beyond"], "rax")
+    call.drop("r15")
+    for name, value in (("_last", NUM_SIZES), ("has_waited", False)):
+        code.set("rbp", id(value))
+        call.set_attribute("r12", _BALANCE[name], "rbp")
+    code.jump("is weighed")
+    code.label("weigh")
+    code.load("r12", "rsp", ARGS)
+    give(call, "rbx", ("r12", LAYOUT_AT), ("r13", COMPUTED), ("r15", LAYOUT["nbytes"]), ("r13", ENTRIES))
+    call_given(call, weigh_write, 5)
+    require_returned(call)
+    code.label("is weighed")
+
+
+def _read_back(call: Making) -> None:
+    """Let the storage whose value this was read it, where it cannot be computed again."""
+    code = call.code
+    code.compare_number_with("rsp", READS, 0)
+    code.jump("is read back", "e")
+    code.load("rbp", "rsp", ARGS)
+    code.load("rdx", "rbp", SOURCE_AT)
+    code.set("rcx", NONE)
+    code.compare("rdx", "rcx")
+    code.jump("is read back", "e")
+    give(call, "rdx", "rbx", ("rbp", LAYOUT_AT), ("r13", ENTRIES))
+    call_given(call, read_back, 4)
+    require_returned(call)
+    code.label("is read back")
+
+
+__all__ = ["write_part"]

@@ -1,0 +1,244 @@
+"""Chains that machine code writes to parts of arrays on the device: NumPy's results, and Python's book-keeping."""
+
+import itertools
+import random
+import sys
+import threading
+
+import numpy  # noqa: ICN001
+import pytest
+
+import oxinp
+from oxinp._core.lazy import executor, schedule, straight
+from oxinp._core.lazy.balance import NUM_SIZES, balance
+from oxinp._core.lazy.calls import CALLS
+from oxinp._core.native import install, objects, writing
+from oxinp._runtime.backend import FIRST_LOCK
+from tests.comparator import assert_same
+
+pytestmark = [
+    pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code"),
+    pytest.mark.usefixtures("on_device", "unwatched"),
+]
+N = 640  # rows that are not small, which a loop over them would have fetched
+
+
+@pytest.fixture(autouse=True)
+def written():
+    """Have all code written."""
+    install.install(oxinp.ndarray)
+
+
+@pytest.fixture
+def in_python(monkeypatch):
+    """Count what machine code leaves to Python."""
+    counts = []
+    before = straight._run
+
+    def counted(*args):
+        counts.append(args)
+        return before(*args)
+
+    monkeypatch.setattr(straight, "_run", counted)
+    return counts
+
+
+def run(xp, statement, numbers, **more):
+    rng = numpy.random.default_rng(3)
+    given = {name: xp.array(rng.random(shape)) for name, shape in (("a", (N, N)), ("b", (N, N)), ("c", N))}
+    code = compile(statement, "statement", "exec")
+    for i in numbers:
+        exec(code, {"np": xp, "i": i, **given, **more})  # noqa: S102 - a table of statements
+    return given["a"]
+
+
+STATEMENTS = [
+    "a[i, i:] *= 0.5",
+    "a[i:, i] -= b[i, i:]",
+    "a[i:, i:] *= c[i:]",
+    "a[i, i:] = 0.25",
+    "a[i:, i] = a[i, i:]",
+    "a[i, i:] = b[i, i:] * 0.5 + c[i:]",
+    "a[i, i:] = (a[i, i:] - a[i + 1, i:]) * 0.5",
+    "a[i:, i] = a[i:, i] - a[i:, i + 1] * 0.5",
+    "a[i:, i:] -= b[i:, :-i] * 0.25",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_statements_of_new_sizes_are_written_by_machine_code(statement, in_python):
+    with balance.suspended():
+        run(oxinp, statement, range(1, 30))
+        in_python.clear()
+        found = run(oxinp, statement, range(30, 60))
+    assert len(in_python) <= 4  # of other alignments
+    assert_same(found, run(numpy, statement, range(30, 60)))
+
+
+def _parts(rng, count):
+    """Yield slices of one length of two axes, as text, some of them overlapping."""
+    for _ in range(count):
+        rows, columns = rng.choice([1, 2, 3, 7]), rng.choice([513, 520, 530])  # not small
+        texts = []
+        for _ in range(3):
+            bounds = []
+            for n in (rows, columns):
+                step = rng.choice([1, 1, 2, -1, -2])
+                first = rng.randrange(16) + (-step * (n - 1) if step < 0 else 0)
+                stop = first + step * n
+                bounds.append(f"{first}:{'' if stop < 0 else stop}:{step}")
+            if rows == 1 and rng.random() < 0.8:
+                bounds[0] = str(rng.randrange(8))
+            texts.append(", ".join(rng.sample(bounds, 2)) if rows == 1 else ", ".join(bounds))
+        yield texts
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_parts_that_overlap_are_as_numpy_has_them(seed):
+    statements = []
+    for one, other, third in _parts(random.Random(seed), 12):
+        statements += [f"a[{one}] = COPIED(a[{other}])", f"a[{one}] -= a[{other}] * 0.5"]
+        statements += [f"a[{one}] = a[{other}] * 0.5 + a[{third}]", f"a[{one}] += a[{other}] * a[{third}]"]
+    found, expected = (_all(xp, statements) for xp in (oxinp, numpy))
+    for one, other in itertools.zip_longest(found, expected):
+        assert_same(one, other)
+
+
+def _all(xp, statements):
+    """Run statements on one array; return it after every eighth."""
+    a, kept = xp.array(numpy.random.default_rng(5).random((1100, 1100))), []
+    for number, statement in enumerate(statements):
+        try:  # NumPy copies lines that overlap in the one order or the other
+            exec(statement, {"a": a, "COPIED": numpy.copy if xp is numpy else lambda x: x})  # noqa: S102 - made above
+        except ValueError:  # of other shapes
+            kept.append(xp.zeros(1))
+        if number % 8 == 0:
+            kept.append(a.copy())
+    return kept
+
+
+def test_readers_of_what_is_written_are_computed_first():
+    kept = {}
+    for xp in (numpy, oxinp):
+        a, kept[xp] = xp.arange(float(N * N)).reshape(N, N) + 0.0, []
+        for i in range(60):
+            kept[xp].append(a[i, i:] + a[i:, i])
+            other = a[i + 1, i:] * 2.0  # which may wait
+            a[i, i:] *= 0.5
+            a[i:, i] = a[i, i:]
+            kept[xp].append(other + 1.0)
+    for found, wanted in zip(kept[oxinp], kept[numpy], strict=True):
+        assert_same(found, wanted)
+
+
+def test_what_is_gone_is_taken_from_what_is_pending():
+    a, b = oxinp.ones((N, N)), oxinp.ones((N, N))
+    for i in range(40):
+        a[i, i:] = b[i, i:] * 0.5 + 1.0
+    assert len(schedule.PENDING) <= 4
+    assert not CALLS
+
+
+def test_a_value_that_has_been_written_over_its_operands_is_read_back():
+    kept = {}
+    for xp in (numpy, oxinp):
+        a, kept[xp] = xp.arange(float(N * N)).reshape(N, N) + 0.0, []
+        for i in range(1, 60):
+            value = (a[i, i:] - a[i - 1, i:]) * 0.5
+            a[i, i:] = value
+            kept[xp].append(value)
+            a[i, i:] += 1.0
+    for found, wanted in zip(kept[oxinp], kept[numpy], strict=True):
+        assert_same(found, wanted)
+
+
+@pytest.mark.parametrize("has_version", [True, False])
+def test_settings_that_change_are_followed(has_version, in_python):
+    a = oxinp.ones((N, N))
+    for i in range(40):
+        a[i, i:] *= 0.5
+    in_python.clear()
+    if has_version:
+        oxinp.config.renew()  # kernels are loaded anew
+        a[50, 50:] *= 0.5
+        assert in_python
+    else:
+        executor._ANYWHERE.clear()
+        a[50, 50:] *= 0.5
+        assert in_python
+    assert float(a[50, 51]) == 0.5
+
+
+def test_what_a_launch_raises_is_raised_and_the_lock_is_free(monkeypatch):
+    a = oxinp.ones((N, N))
+    for i in range(40):
+        a[i, i:] *= 0.5
+    before = dict(executor._ANYWHERE)
+
+    class LaunchRefusedError(Exception):
+        pass
+
+    def refuse(*_):
+        raise LaunchRefusedError
+
+    for kernel, (version, launch, backend) in before.items():
+        if launch is not None:
+            monkeypatch.setitem(executor._ANYWHERE, kernel, (version, refuse, backend))
+    with pytest.raises(LaunchRefusedError):
+        a[50, 50:] *= 0.5
+    assert not FIRST_LOCK._is_owned()
+    monkeypatch.undo()
+    a[50, 50:] *= 0.5
+    assert float(a[50, 51]) == 0.5
+
+
+def test_it_waits_for_the_lock_that_another_thread_has(in_python):
+    a = oxinp.ones((N, N))
+    for i in range(40):
+        a[i, i:] *= 0.5
+    in_python.clear()
+    taken, done = threading.Event(), threading.Event()
+
+    def hold():
+        with FIRST_LOCK:
+            taken.set()
+            done.wait(0.05)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    taken.wait()
+    a[50, 50:] *= 0.5
+    done.set()
+    thread.join()
+    assert len(in_python) == 1
+    assert float(a[50, 51]) == 0.5
+
+
+def test_references_are_given_back():
+    a, b, c = (oxinp.ones(shape) for shape in ((N, N), (N, N), N))
+    kept, counts = (a._storage, a._known, b._storage, FIRST_LOCK), []
+    for start in (0, 30, 50, 70):
+        for i in range(start, start + 20):
+            a[i, i:] *= 0.5
+            a[i:, i:] *= c[i:]
+            a[i, i:] = b[i, i:] * 0.5 + c[i:]
+            a[i:, i] = a[i, i:]
+        counts.append([sys.getrefcount(each) for each in kept])
+    assert counts[2] == counts[3]
+
+
+def test_the_balance_counts_writes(monkeypatch):
+    a = oxinp.ones((N, N))
+    for i in range(40):
+        a[i, i:] *= 0.5
+    begun = balance._beyond
+    monkeypatch.setattr(balance, "reach", 0)
+    balance.has_waited = True
+    a[50, 50:] *= 0.5
+    assert balance._beyond == begun + 1
+    assert balance.has_waited is False
+    assert balance._last == NUM_SIZES
+
+
+def test_the_code_is_written():
+    assert writing._address(oxinp.ndarray)
