@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
 
 MAX_NDIM = 2  # of parts whose launches take arithmetic
-_NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
+NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
 
 _Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int, "Graph | None"]
 """A structure, the layouts of its leaves, the leaves (Buffers, Leaves and numbers), their mask, and the graph if the
@@ -60,7 +60,7 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         return False
     if layout.ndim > MAX_NDIM:
         return False
-    number = _NUMBERS.get(type(operand))
+    number = NUMBERS.get(type(operand))
     chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0, None)
     if chain is not None and chain[0].nodes and _reads_before(array, layout, chain):
         schedule.materialise(operand._held or operand._storage)
@@ -330,4 +330,4 @@ def weigh_write(storage: Storage, layout: Layout, structure: Structure, nbytes: 
         balance.computed_chain(size, structure, layout.size, is_first=False)
 
 
-__all__ = ["assign", "fill", "update", "weigh_write", "write_part"]
+__all__ = ["NUMBERS", "assign", "fill", "update", "weigh_write", "write_part"]

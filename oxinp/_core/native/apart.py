@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Structure
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import Leaf
 from oxinp._core.native import objects
-from oxinp._core.native.function import NONE
+from oxinp._core.native.leaves import load_buffer, load_number, load_ptr
 from oxinp._core.native.making import LAYOUT, Making, offsets
 from oxinp._core.native.objects import DTYPE_ITEMSIZE, SIZE, TUPLE_ITEMS
-from oxinp._runtime.memory import Buffer
 
-LEAF = offsets(Leaf, Leaf.__slots__)
-BUFFER_PTR = offsets(Buffer, ("ptr",))["ptr"]
-PENDING = offsets(Pending, ("_buffer", "call", "ptr"))
 WANTS_POINTER = offsets(Structure, ("wants_pointer",))["wants_pointer"]
 
 HELD_BUFFER, START, READS, INDEX = (8 * i for i in range(19, 23))
@@ -25,60 +19,20 @@ END = 8 * 31
 _EQUAL = 2  # among Python's comparisons
 
 
-def load_number(call: Making, target: str, base: str, at: int, label: str = "undo") -> None:
-    """Let a register have the value of an integer of one word that lies at an offset from one; else go to a label."""
-    code, is_known, is_one = call.code, call.new_label(), call.new_label()
-    code.load("rdi", base, at)
-    call.unless_type("rdi", int, label)
-    code.call(objects.address("PyLong_AsSsize_t"))
-    code.compare_number("rax", -1)
-    code.jump(is_known, "ne")
-    code.call(objects.address("PyErr_Occurred"))
-    code.compare_number("rax", 0)
-    code.jump(is_one, "e")
-    code.call(objects.address("PyErr_Clear"))
-    code.jump(label)
-    code.label(is_one)
-    code.set("rax", 2**64 - 1)
-    code.label(is_known)
-    code.move(target, "rax")
-
-
-def load_buffer(call: Making, entry: str, target: str, number: str) -> None:
-    """Let a register have the Buffer that a leaf reads; go to labels for what has none and for what may wait."""
-    code, is_loaded, is_other, may_wait = call.code, *(call.new_label() for _ in range(3))
-    code.move(target, entry)
-    call.unless_type(entry, Buffer, is_other)
-    code.jump(is_loaded)
-    code.label(is_other)
-    call.unless_type(entry, Leaf, may_wait)
-    code.load(target, entry, LEAF["buffer"])
-    code.jump(is_loaded)
-    code.label(may_wait)
-    call.unless_type(entry, Pending, number)
-    code.set("rcx", NONE)
-    code.compare_with(entry, PENDING["call"], "rcx")
-    code.jump("undo", "ne")
-    code.load(target, entry, PENDING["_buffer"])
-    code.label(is_loaded)
-
-
-def load_ptr(call: Making, entry: str, target: str, number: str) -> None:
-    """Let a register have the address that a leaf reads from, an object; go to a label where it has none."""
-    code, is_loaded, is_other, is_pending = call.code, *(call.new_label() for _ in range(3))
-    for kind, at, label in (
-        (Buffer, BUFFER_PTR, is_other),
-        (Leaf, LEAF["ptr"], is_pending),
-        (Pending, PENDING["ptr"], number),
-    ):
-        call.unless_type(entry, kind, label)
-        code.load(target, entry, at)
-        code.jump(is_loaded)
-        if label is not number:
-            code.label(label)
-    code.label(is_loaded)
-    code.compare_number(target, 0)
-    code.jump("undo", "e")
+def require_same(call: Making, one: str, other: str, at: int, label: str) -> None:
+    """Go to a label unless the tuples of integers that two objects have at an offset are equal."""
+    code, is_same = call.code, call.new_label()
+    code.load("rdi", one, at)
+    code.load("rsi", other, at)
+    code.compare("rdi", "rsi")
+    code.jump(is_same, "e")
+    code.set("rdx", _EQUAL)
+    code.call(objects.address("PyObject_RichCompareBool"))
+    code.store("rsp", _AXIS, "rax")
+    code.load_int("rax", "rsp", _AXIS)
+    code.compare_number("rax", 1)
+    code.jump(label, "ne")
+    code.label(is_same)
 
 
 def require_apart(call: Making, seen: int, entries: int, label: str) -> None:
@@ -137,18 +91,7 @@ def _if_same(call: Making) -> None:
     code.compare_with("r12", LAYOUT["dtype"], "rdx")
     code.jump(is_other, "ne")
     for name in ("strides", "shape"):
-        is_same = call.new_label()
-        code.load("rdi", "r12", LAYOUT[name])
-        code.load("rsi", "r15", LAYOUT[name])
-        code.compare("rdi", "rsi")
-        code.jump(is_same, "e")
-        code.set("rdx", _EQUAL)
-        code.call(objects.address("PyObject_RichCompareBool"))
-        code.store("rsp", _AXIS, "rax")
-        code.load_int("rax", "rsp", _AXIS)
-        code.compare_number("rax", 1)
-        code.jump(is_other, "ne")
-        code.label(is_same)
+        require_same(call, "r12", "r15", LAYOUT[name], is_other)
     code.jump("next leaf")
     code.label(is_other)
 
@@ -311,15 +254,4 @@ def _divide_in_common(call: Making) -> None:
     code.store("rsp", _PITCH, "rax")
 
 
-__all__ = [
-    "BUFFER_PTR",
-    "END",
-    "HELD_BUFFER",
-    "INDEX",
-    "READS",
-    "START",
-    "load_buffer",
-    "load_number",
-    "load_ptr",
-    "require_apart",
-]
+__all__ = ["END", "HELD_BUFFER", "INDEX", "READS", "START", "require_apart", "require_same"]

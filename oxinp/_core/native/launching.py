@@ -8,8 +8,8 @@ from oxinp._core.lazy.chains import launch_of, line_again
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Structure
 from oxinp._core.native import apart, objects
-from oxinp._core.native.apart import load_ptr
 from oxinp._core.native.function import MIDDLING, NONE
+from oxinp._core.native.leaves import load_ptr
 from oxinp._core.native.making import COST, ENTRY, KEPT, LEAVES, NUMBER, PTR, RESULT, Making, offsets
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 

@@ -12,9 +12,10 @@ from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Record, Structure
 from oxinp._core.lazy.results import types
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import Leaf, Storage
+from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects
 from oxinp._core.native.function import HAS_OBJECTS, HELD, HOST, KNOWN, NONE, SEEN, STALE, STORED_HOST, VALUE, VIEW
+from oxinp._core.native.leaves import make_entry
 from oxinp._core.native.making import (
     ENTRY,
     GIVEN_VALUE,
@@ -26,7 +27,6 @@ from oxinp._core.native.making import (
     NEW,
     NEW_GRAPH,
     NUMBER,
-    PTR,
     RECORD,
     SCALAR_TYPE,
     Making,
@@ -35,9 +35,7 @@ from oxinp._core.native.making import (
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._runtime.memory import Buffer
 
-_LEAF = offsets(Leaf, Leaf.__slots__)
 _OWNER = offsets(Pending, ("owner",))["owner"]
-_BUFFER_PTR = offsets(Buffer, ("ptr",))["ptr"]
 
 
 def reading(kind: type, before: int | None) -> bytes:
@@ -107,7 +105,7 @@ def _move_entry(call: Making) -> None:
     code.compare_number_with("rbp", SIZE, 1)
     code.jump("undo", "ne")
     code.load("rbp", "rbp", TUPLE_ITEMS)
-    _make_entry(call)
+    make_entry(call)
     call.make_tuple(LEAVES, "rbp", "r13")
 
 
@@ -122,7 +120,7 @@ def entry_at(kind: type, before: int | None) -> bytes:
     code.compare("r13", "rcx")
     code.jump("general", "e")
     call.unless_type("r13", int, "general")
-    _make_entry(call)
+    make_entry(call)
     call.end_making("r13")
     return code.assembled()
 
@@ -148,7 +146,7 @@ def operand(kind: type, before: int | None) -> bytes:
     code.set("rcx", id(0))
     code.compare("r13", "rcx")
     code.jump("is first", "e")
-    _make_entry(call)
+    make_entry(call)
     code.load("r14", "rsp", GIVEN_VALUE)
     code.move("rbp", "r13")
     code.label("is first")
@@ -159,30 +157,6 @@ def operand(kind: type, before: int | None) -> bytes:
     code.label("is found")
     call.end_making("r13")
     return code.assembled()
-
-
-def _make_entry(call: Making) -> None:
-    """Let `r13`, a number of bytes, be what lies so far on in the Buffer in `rbp`."""
-    code = call.code
-    call.unless_type("rbp", Buffer, "undo")
-    code.load("r14", "rbp", _BUFFER_PTR)
-    for each in ("r13", "r14"):
-        code.move("rdi", each)
-        code.call(objects.address("PyLong_AsSsize_t"))
-        code.compare_number("rax", 0)
-        code.jump("undo", "l")
-        if each == "r13":
-            code.store("rsp", NUMBER, "rax")
-    code.move("rdi", "rax")
-    code.add_from("rdi", "rsp", NUMBER)
-    code.call(objects.address("PyLong_FromSsize_t"))
-    call.made(PTR, "r13")
-    call.make(Leaf, ENTRY, "r13")
-    code.load("rax", "rsp", PTR)
-    code.store("r13", _LEAF["ptr"], "rax")
-    code.set("rax", 0)
-    code.store("rsp", PTR, "rax")
-    call.put("r13", _LEAF["buffer"], "rbp")
 
 
 def _begin_graph(call: Making, count: int) -> None:

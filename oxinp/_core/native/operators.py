@@ -16,8 +16,10 @@ from oxinp._core.native.assembler import filled, stand_ins
 from oxinp._core.native.function import MIDDLING, MOST_WRITTEN, NONE, WIDE, Function
 from oxinp._core.native.numbers import load_number
 from oxinp._core.native.objects import TYPE
+from oxinp._core.native.updating import update_device_part
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
-_BEFORE, _NUMPYS, _LOOPS, _METHOD, _REFLECTED = stand_ins(5)
+_BEFORE, _NUMPYS, _LOOPS, _METHOD, _REFLECTED, _OPERATION = stand_ins(6)
 _CallLoop = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
 _COMPARED = (ctypes.c_uint64 * 6)(
     *map(
@@ -328,7 +330,8 @@ def _write_as_numpy(function: Function, numpys: int, *, is_kept: bool) -> None:
 
 def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, *, is_kept: bool) -> bytes:
     """Return the code of an operator such as ``a += b``."""
-    return filled(_in_place(kind, reach, is_kept=is_kept), _numbers(before, numpys, ufunc))
+    operation = {_OPERATION: id(UFUNC_OBJECTS[ufunc.__name__].operations[0])}
+    return filled(_in_place(kind, reach, is_kept=is_kept), _numbers(before, numpys, ufunc) | operation)
 
 
 @functools.cache
@@ -338,7 +341,7 @@ def _in_place(kind: type, reach: int, *, is_kept: bool) -> bytes:
     function.begin()
     code.label("start")
     function.unless_type("rbx", kind, "general")
-    function.load_seen("r12", "rbx", storage="r13")
+    function.load_seen("r12", "rbx", storage="r13", label="on the device")
     function.require_few("rbx", "r12", "middling")
     code.jump("sized")
     code.label("middling")
@@ -368,6 +371,7 @@ def _in_place(kind: type, reach: int, *, is_kept: bool) -> bytes:
     code.jump("done")
     _write_as_numpy(function, numpys, is_kept=is_kept)
     function.end_with_bringing(brought, "rbx", "rbp")
+    update_device_part(function, _OPERATION, "on the device")
     code.label("done")
     function.keep("rbx")
     code.move("rax", "rbx")

@@ -20,7 +20,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import apart, objects
-from oxinp._core.native.apart import HELD_BUFFER, INDEX, READS, START, load_number
+from oxinp._core.native.apart import HELD_BUFFER, INDEX, READS, START
 from oxinp._core.native.function import LIMIT, NONE, STALE, STORED_HOST, VALUE
 from oxinp._core.native.launching import (
     ARGS,
@@ -42,6 +42,7 @@ from oxinp._core.native.launching import (
     launch,
     require_returned,
 )
+from oxinp._core.native.leaves import BUFFER_PTR, load_buffer, load_number
 from oxinp._core.native.making import GIVEN_VALUE, GRAPH, GRID, KEPT, LAYOUT, NEW, NUMBER, PTR, Making, offsets
 from oxinp._core.native.objects import LIST_ITEMS, NUMBER_VALUE, SIZE, TUPLE_ITEMS
 from oxinp._core.native.pages import mapped
@@ -177,7 +178,7 @@ def _load_storage(call: Making) -> None:
     code.compare_number_with("rdx", SIZE, 1)
     code.jump("undo", "ne")
     code.load("rdi", "rdx", TUPLE_ITEMS)
-    apart.load_buffer(call, "rdi", "rsi", "undo")
+    load_buffer(call, "rdi", "rsi", "undo")
     call.unless_type("rsi", Buffer, "undo")
     code.store("rsp", HELD_BUFFER, "rsi")
 
@@ -275,9 +276,9 @@ def _load_start(call: Making) -> None:
     """Let the stack have the address that is written to."""
     code = call.code
     code.load("r15", "rsp", HELD_BUFFER)
-    code.compare_number_with("r15", apart.BUFFER_PTR, 0)
+    code.compare_number_with("r15", BUFFER_PTR, 0)
     code.jump("undo", "e")
-    load_number(call, "rbp", "r15", apart.BUFFER_PTR)
+    load_number(call, "rbp", "r15", BUFFER_PTR)
     load_number(call, "rax", "r12", LAYOUT["offset"])
     code.add_register("rax", "rbp")
     code.store("rsp", START, "rax")

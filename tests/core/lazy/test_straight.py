@@ -48,8 +48,9 @@ def run(xp, statement, count=60):
 
 
 @pytest.fixture
-def calls(monkeypatch):
-    """Count how often a statement was done straight, and how often it was left to others."""
+def calls(monkeypatch, config):
+    """Count how often a statement was done straight, by Python, and how often it was left to others."""
+    config.machine_code = False
     counts = {True: 0, False: 0}
     for name in ("update", "assign"):
         function = getattr(straight, name)

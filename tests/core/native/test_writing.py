@@ -75,6 +75,104 @@ def test_statements_of_new_sizes_are_written_by_machine_code(statement, in_pytho
     assert_same(found, run(numpy, statement, range(30, 60)))
 
 
+UPDATES = [
+    "a[i, i:] *= 0.5",
+    "a[i, i:] += 2",
+    "a[i:, i] -= b[i, i:]",
+    "a[i:, i:] *= c[i:]",
+    "a[i:, i:] /= c[i]",  # a number of NumPy's, once elements have been read more often
+    "a[i:, i:] /= c[i : i + 1].sum()",
+    "a[i, i:] -= a[i + 1, i:]",
+    "a[i, i:] += b[i, i:] * 0.5 + c[i:]",
+    "a[i:, i:] -= np.outer(c[i:], c[i:] * 2.0)",
+    "a[i, i:] *= a[i, i:]",
+]
+
+
+@pytest.mark.parametrize("statement", UPDATES)
+def test_updates_are_done_by_machine_code(statement, monkeypatch):
+    left = []
+    before = straight.update
+    monkeypatch.setattr(straight, "update", lambda *given: (left.append(given), before(*given))[1])
+    with balance.suspended():
+        run(oxinp, statement, range(1, 30))
+        left.clear()
+        found = run(oxinp, statement, range(30, 60))
+    assert len(left) <= 6  # of other alignments
+    assert_same(found, run(numpy, statement, range(30, 60)))
+
+
+OTHER_UPDATES = [
+    "a[i, i:] += xp.float64(0.5)",
+    "a[i, i:] += True",
+    "a[i, i:] += 10**40",
+    "a[i, i:] *= 2j",
+    "a[i, i:] += b[i, :3]",
+    "a[i, i:] += 'x'",
+    "a[i, i:] += None",
+    "a[i, i:] += n[i, i:]",
+    "n[i, i:] += 2",
+    "n[i, i:] += 10**40",
+    "n[i, i:] += 0.5",
+    "n[i, i:] *= b[i, i:]",
+    "n[i, i:] -= n[i + 1, i:]",
+    "a[:, i] += b[i:i + 1]",
+    "a[i:] += b[:, :1][i:]",
+    "a[i:i, i:] += 1.0",
+    "a[i, i:i + 1] += 1.0",
+    "a.reshape(-1)[i:] += 1.0",
+    "a[i:, None, i:] += c[i:]",
+    "xp.broadcast_to(a, (2, 640, 640))[0, i:] += 1.0",
+]
+
+
+@pytest.mark.parametrize("statement", OTHER_UPDATES)
+def test_other_updates_are_as_numpy_has_them(statement):
+    rng = numpy.random.default_rng(3)
+    whole = rng.random((N, N))
+    outcomes = []
+    for xp in (numpy, oxinp):
+        given = {"a": xp.array(whole), "b": xp.array(whole.T + 1.0), "c": xp.array(whole[3]), "xp": xp}
+        given["n"] = xp.array((whole * 100).astype(numpy.int64))
+        code, raised = compile(statement, "statement", "exec"), []
+        for i in range(8):
+            given["a"][i, i:] += 1.0  # the like of some
+            try:
+                exec(code, {"i": i, **given})  # noqa: S102 - a table of statements
+            except Exception as error:  # noqa: BLE001 - whatever it is
+                raised.append((type(error).__name__, str(error)))
+        outcomes.append((given["a"], given["n"], raised))
+    (a, n, raised), (found_a, found_n, found_raised) = outcomes
+    assert_same(found_a, a)
+    assert_same(found_n, n)
+    assert [name for name, _ in found_raised] == [name for name, _ in raised]
+
+
+def test_updates_of_read_only_parts_are_refused():
+    a = oxinp.ones((N, N))
+    for i in range(20):
+        a[i, i:] *= 0.5
+    part = a[30, 30:]
+    part.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        part *= 0.5
+    assert float(a[30, 30]) == 1.0
+
+
+def test_updates_are_left_to_python_where_errors_are_told_of(monkeypatch):
+    a, left = oxinp.ones((N, N)), []
+    for i in range(20):
+        a[i, i:] /= 2.0
+    before = straight.update
+    monkeypatch.setattr(straight, "update", lambda *given: (left.append(given), before(*given))[1])
+    a[29, 29:] /= 2.0
+    assert not left
+    with oxinp.errstate(divide="raise"):
+        a[30, 30:] /= 2.0
+    assert left
+    assert float(a[30, 30]) == 0.5
+
+
 def _parts(rng, count):
     """Yield slices of one length of two axes, as text, some of them overlapping."""
     for _ in range(count):

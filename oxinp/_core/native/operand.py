@@ -1,0 +1,238 @@
+"""An operand of a statement on a part of an array, in machine code: the chain that `straight` has it for."""
+
+from __future__ import annotations
+
+from oxinp._core.errors.hearing import state
+from oxinp._core.errors.state import quiet
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.expr import Graph, Structure
+from oxinp._core.lazy.results import types
+from oxinp._core.memory.layout import Layout, make_layout
+from oxinp._core.memory.storage import SHARED, Storage
+from oxinp._core.native import objects
+from oxinp._core.native.apart import require_same
+from oxinp._core.native.function import HELD, KNOWN, NONE, VALUE
+from oxinp._core.native.launching import call_given, give
+from oxinp._core.native.leaves import load_number, make_entry
+from oxinp._core.native.making import (
+    COST,
+    GIVEN_VALUE,
+    GRAPH,
+    GRID,
+    KEPT,
+    LAYOUT,
+    LEAVES,
+    NUMBER,
+    RESULT,
+    Making,
+    offsets,
+)
+from oxinp._core.native.objects import INT_TAG, NEGATIVE, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.places import load_small
+from oxinp._runtime import here
+
+_IS_FLAGGED = offsets(Structure, ("is_flagged",))["is_flagged"]
+_QUIET = offsets(type(quiet), ("state",))["state"]
+_SEEN, _ENTRIES, _OF = (8 * i for i in range(19, 22))
+"""Where on the stack there are the layouts and the leaves of the operand, and its graph or None."""
+_LAYOUT_OF = "_layout"
+
+
+def _key_of(module: object, name: str) -> int:
+    """Return the address of what a module's attribute is kept by."""
+    return next(id(key) for key in vars(module) if key == name)
+
+
+def require_usual(call: Making) -> None:
+    """Go on where there is one stream, nobody watches, and no floating-point errors are told of."""
+    code = call.code
+    call.unless_reported("undo")
+    for module, name in ((here, "are_several"), (schedule, "room")):
+        code.set("rdi", id(vars(module)))
+        code.set("rsi", _key_of(module, name))
+        code.call(objects.address("PyDict_GetItem"))
+        code.compare_number("rax", 0)
+        code.jump("undo", "e")
+        if name == "are_several":
+            code.set("rcx", id(False))
+            code.compare("rax", "rcx")
+            code.jump("undo", "ne")
+        else:
+            code.compare_number_with("rax", INT_TAG, NEGATIVE)
+            code.jump("undo", "e")
+    code.set("rdi", id(state))
+    code.set("rsi", 0)
+    code.move("rdx", "rsp")
+    code.add("rdx", NUMBER)
+    code.store("rsp", NUMBER, "rsi")
+    code.call(objects.address("PyContextVar_Get"))
+    code.load("r15", "rsp", NUMBER)
+    code.compare_number("r15", 0)
+    code.jump("undo", "e")
+    call.drop("r15")  # which `quiet` has, too, if it is the same
+    code.set("rax", id(quiet))
+    code.compare_with("rax", _QUIET, "r15")
+    code.jump("undo", "ne")
+
+
+def find_chain(call: Making) -> None:
+    """Let `r14` have the chain of the array or scalar in `r13`, broadcast to the layout in `r12`; the stack keeps it.
+
+    All other registers change.
+    """
+    code, is_array, is_other = call.code, call.new_label(), call.new_label()
+    call.unless_type("r13", call.kind, is_other)
+    code.jump(is_array)
+    code.label(is_other)
+    code.load("rdx", "r13", TYPE)
+    call.unless_type("rdx", types.scalar_type, "undo")
+    code.label(is_array)
+    code.load("r14", "r13", HELD)
+    code.compare_number("r14", 0)
+    code.jump("undo", "e")
+    call.unless_type("r14", Storage, "undo")
+    code.load("r14", "r14", VALUE)
+    call.unless_type("r14", tuple, "undo")
+    call.keep_at(GIVEN_VALUE, "r14")
+    load_number(call, "rax", "r14", TUPLE_ITEMS + 16)
+    code.shift_right("rax", SHARED.bit_length() - 1)
+    code.compare_number("rax", 0)
+    code.jump("undo", "ne")
+    _load_known(call)
+    code.load("rbp", "r14", TUPLE_ITEMS)
+    call.unless_type("rbp", Graph, "undo")
+    _find_leaves(call)
+    _broadcast(call)
+    _make_chain(call)
+
+
+def _load_known(call: Making) -> None:
+    """Let `rbx` have the layout of the operand."""
+    code, is_known, is_unknown = call.code, call.new_label(), call.new_label()
+    code.load("rbx", "r13", KNOWN)
+    code.compare_number("rbx", 0)
+    code.jump("undo", "e")
+    call.unless_type("rbx", Layout, is_unknown)
+    code.jump(is_known)
+    code.label(is_unknown)
+    code.move("rdi", "r13")
+    code.set("rsi", id(_LAYOUT_OF))
+    code.call(objects.address("PyObject_GetAttr"))
+    call.made(COST, "rbx")
+    call.unless_type("rbx", Layout, "undo")
+    code.label(is_known)
+
+
+def _find_leaves(call: Making) -> None:
+    """Let the stack have the layouts and the leaves of the value in `r14`, whose graph is in `rbp`."""
+    code = call.code
+    code.set("rax", NONE)
+    code.store("rsp", _OF, "rax")
+    code.load("rdx", "r14", TUPLE_ITEMS + 8)
+    code.store("rsp", _ENTRIES, "rdx")
+    code.load("rdx", "rbp", GRAPH["nodes"])
+    code.compare_number_with("rdx", SIZE, 0)
+    code.jump("has no nodes", "e")
+    code.load("rdx", "rbp", GRAPH["structure"])
+    code.set("rcx", id(False))
+    code.compare_with("rdx", _IS_FLAGGED, "rcx")
+    code.jump("undo", "ne")
+    code.compare_with("rbp", GRAPH["layout"], "rbx")
+    code.jump("undo", "ne")
+    code.store("rsp", _OF, "rbp")
+    code.load("rdx", "rbp", GRAPH["leaves"])
+    code.store("rsp", _SEEN, "rdx")
+    code.jump("has leaves")
+    code.label("has no nodes")
+    call.make_tuple(LEAVES, "rdi", "rbx")
+    code.store("rsp", _SEEN, "rdi")
+    code.compare_with("rbp", GRAPH["layout"], "rbx")
+    code.jump("has leaves", "e")
+    code.load("r13", "rbx", LAYOUT["offset"])
+    code.set("rcx", id(0))
+    code.compare("r13", "rcx")
+    code.jump("has leaves", "e")
+    code.load("rbp", "rsp", _ENTRIES)
+    code.load("rbp", "rbp", TUPLE_ITEMS)
+    make_entry(call)
+    call.make_tuple(RESULT, "rdi", "r13")
+    code.store("rsp", _ENTRIES, "rdi")
+    code.load("r14", "rsp", GIVEN_VALUE)
+    code.load("rbp", "r14", TUPLE_ITEMS)
+    code.label("has leaves")
+
+
+def _broadcast(call: Making) -> None:
+    """Let the layouts on the stack have the shape of that in `r12`, if they are no chain, but a row or an element."""
+    code = call.code
+    require_same(call, "rbx", "r12", LAYOUT["shape"], "of another shape")
+    code.jump("is broadcast")
+    code.label("of another shape")
+    code.set("rcx", NONE)
+    code.compare_with("rsp", _OF, "rcx")
+    code.jump("undo", "ne")
+    code.load("rdx", "rbx", LAYOUT["shape"])
+    code.compare_number_with("rdx", SIZE, 0)
+    code.jump("is single", "e")
+    code.compare_number_with("rdx", SIZE, 1)
+    code.jump("undo", "ne")
+    code.load("rsi", "r12", LAYOUT["shape"])
+    code.compare_number_with("rsi", SIZE, 2)
+    code.jump("undo", "ne")
+    load_number(call, "r13", "rdx", TUPLE_ITEMS)
+    code.load("rsi", "r12", LAYOUT["shape"])
+    load_number(call, "rax", "rsi", TUPLE_ITEMS + 8)
+    code.compare("rax", "r13")
+    code.jump("undo", "ne")
+    _make_strides(call)
+    give(call, ("rbx", LAYOUT["dtype"]), ("r12", LAYOUT["shape"]), "r13", ("rbx", LAYOUT["offset"]))
+    call_given(call, make_layout, 4)
+    code.jump("is spread")
+    code.label("is single")
+    give(call, "rbx", ("r12", LAYOUT["shape"]))
+    call_given(call, Layout.broadcast, 2)
+    code.label("is spread")
+    call.made(KEPT, "r13")
+    call.unless_type("r13", Layout, "undo")
+    code.load("rdi", "rsp", LEAVES)  # a new tuple, of one item
+    code.load("r15", "rdi", TUPLE_ITEMS)
+    code.store("rdi", TUPLE_ITEMS, "r13")
+    code.set("rax", 0)
+    code.store("rsp", KEPT, "rax")
+    call.drop("r15")
+    code.label("is broadcast")
+
+
+def _make_strides(call: Making) -> None:
+    """Let `r13` have the strides of the vector of the layout in `rbx` as the row of a matrix, all rows of which are."""
+    code = call.code
+    code.set("r13", id(0))
+    call.make_tuple(GRID, "rdi", "r13", "r13")
+    code.load("rdx", "rbx", LAYOUT["strides"])
+    code.load("rdx", "rdx", TUPLE_ITEMS)
+    call.put("rdi", TUPLE_ITEMS + 8, "rdx")  # in place of 0, which is not counted
+    code.move("r13", "rdi")
+
+
+def _make_chain(call: Making) -> None:
+    """Let `r14` have the chain of what the stack has, and the graph know that it has been met."""
+    code, is_counted = call.code, call.new_label()
+    code.load("rbx", "rbp", GRAPH["nodes"])
+    code.compare_number_with("rbx", SIZE, 0)
+    code.jump(is_counted, "e")
+    code.load("rsi", "rbp", GRAPH["met"])
+    load_small(call, "rdi", "rsi", "undo")
+    code.add("rdi", 1)
+    code.call(objects.address("PyLong_FromSsize_t"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.load("r15", "rbp", GRAPH["met"])
+    code.store("rbp", GRAPH["met"], "rax")
+    call.drop("r15")
+    code.label(is_counted)
+    parts = ("rbp", GRAPH["structure"]), ("rsp", _SEEN), ("rsp", _ENTRIES), ("r14", TUPLE_ITEMS + 16), ("rsp", _OF)
+    call.make_tuple(KEPT, "rdi", *parts)
+    code.move("r14", "rdi")
+
+
+__all__ = ["find_chain", "require_usual"]
