@@ -14,7 +14,7 @@ from oxinp._core.native.making import COST, ENTRY, KEPT, LEAVES, NUMBER, PTR, RE
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 
 STRUCTURE = offsets(Structure, ("dtype", "has_parts", "planner"))
-PROGRAM = offsets(Executable, ("arrays_only", "launch", "version"))
+_PROGRAM = offsets(Executable, ("launch", "version"))
 _VERSION = offsets(Config, ("version",))["version"]
 COMPUTED, SEEN, ENTRIES, MASK, GRAPH_OF = (TUPLE_ITEMS + 8 * i for i in range(5))
 """Where a chain has what, see `straight`."""
@@ -42,6 +42,24 @@ def call_given(call: Making, function: object, count: int, names: tuple[str, ...
     code.call(objects.address("PyObject_Vectorcall"))
 
 
+def write_given(call: Making, address: int) -> None:
+    """Let `rax` have what the code at an address, see `writing.address_of`, returns for arguments on the stack.
+
+    What is raised is raised, and what is left to Python is so.
+    """
+    code, is_done = call.code, call.new_label()
+    code.move("rdi", "rsp")
+    code.add("rdi", _GIVEN)
+    code.call(address)
+    code.compare_number("rax", 0)
+    code.jump(is_done, "ne")
+    code.call(objects.address("PyErr_Occurred"))
+    code.compare_number("rax", 0)
+    code.jump("raised", "ne")
+    code.jump("undo")
+    code.label(is_done)
+
+
 def give(call: Making, *values: str | tuple[str, int] | int) -> None:
     """Let the stack have arguments: what registers have, or lies at an offset from one, or objects by their address."""
     code = call.code
@@ -64,9 +82,9 @@ def find_launch(call: Making) -> None:
     code.jump("to look for", "e")
     code.set("rdx", id(config))
     code.load("rdx", "rdx", _VERSION)
-    code.compare_with("r15", PROGRAM["version"], "rdx")
+    code.compare_with("r15", _PROGRAM["version"], "rdx")
     code.jump("undo", "ne")
-    code.load("r15", "r15", PROGRAM["launch"])
+    code.load("r15", "r15", _PROGRAM["launch"])
     code.jump("has launch")
     code.label("to look for")
     _make_entries(call)
@@ -259,7 +277,6 @@ __all__ = [
     "GRAPH_OF",
     "LAYOUT_AT",
     "MASK",
-    "PROGRAM",
     "ROOM",
     "SEEN",
     "SOURCE_AT",
@@ -270,4 +287,5 @@ __all__ = [
     "give",
     "launch",
     "require_returned",
+    "write_given",
 ]

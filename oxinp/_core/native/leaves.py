@@ -94,4 +94,4 @@ def make_entry(call: Making) -> None:
     call.put("r13", LEAF["buffer"], "rbp")
 
 
-__all__ = ["BUFFER_PTR", "load_buffer", "load_number", "load_ptr", "make_entry"]
+__all__ = ["BUFFER_PTR", "PENDING", "load_buffer", "load_number", "load_ptr", "make_entry"]

@@ -246,7 +246,7 @@ class Making(Call):
         code.load("r13", "rbx", LAYOUT["_form"])
         code.compare("r13", "rcx")
         code.jump("has form", "ne")
-        self._find_form()
+        self.find_form()
         code.label("has form")
         code.load("r12", "r13", LAYOUT["graph"])
         code.set("rcx", NONE)
@@ -263,7 +263,7 @@ class Making(Call):
         self.set_attribute("rbx", LAYOUT["read"], "r12")
         code.label("is read")
 
-    def _find_form(self) -> None:
+    def find_form(self) -> None:
         """Let `r13` have what `form_of` returns of the layout in `rbx`, and that have it."""
         code = self.code
         code.load("r14", "rbx", LAYOUT["alignment"])

@@ -16,6 +16,7 @@ from oxinp._core.memory.layout import MAX_NESTED_PARTS, Layout
 from oxinp._core.memory.parts import PART
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects
+from oxinp._core.native.assigning import address_of
 from oxinp._core.native.call import Call
 from oxinp._core.native.function import AT, HELD, HOST, KNOWN, LIMIT, NONE, SEEN, STORED_HOST, VALUE, VIEW, Function
 from oxinp._core.native.objects import (
@@ -652,8 +653,17 @@ def return_device_part(function: Function, label: str) -> None:
 
 def write_device_part(function: Function, label: str) -> None:
     """Lay out a label: write what is in `r14` to what a key selects of an array that is on the device only."""
-    code, failed = function.code, function.new_label()
+    code, failed, address = function.code, function.new_label(), address_of(function.kind, _address(function.kind))
     code.label(label)
+    if address:
+        function.call(address, "rbx", "rbp", "r14")
+        code.move("r12", "rax")
+        code.compare_number("r12", 0)
+        code.set("rax", 0)
+        code.jump("return", "ne")  # None, which is not counted
+        code.call(objects.address("PyErr_Occurred"))
+        code.compare_number("rax", 0)
+        code.jump(failed, "ne")
     require_on_device(function)
     call_python(function, setitem, "rbx", "rbp", "r14")
     code.compare_number("rax", 0)

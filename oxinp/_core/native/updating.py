@@ -8,13 +8,13 @@ import numpy as np
 
 from oxinp._core.lazy.expr import Graph, Operation, Structure, leaf_structure
 from oxinp._core.lazy.op import RENTED
-from oxinp._core.lazy.straight import NUMBERS, write_part
+from oxinp._core.lazy.straight import NUMBERS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Storage
-from oxinp._core.native import objects
+from oxinp._core.native import objects, writing
 from oxinp._core.native.function import FLOAT64, HELD, KNOWN, NONE, STORED_HOST, VALUE, VIEW, Function
-from oxinp._core.native.launching import COMPUTED, ENTRIES, GRAPH_OF, MASK, ROOM, SEEN, call_given, give
+from oxinp._core.native.launching import COMPUTED, ENTRIES, GRAPH_OF, MASK, ROOM, SEEN, give, write_given
 from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import (
     COST,
@@ -41,7 +41,7 @@ from oxinp._core.native.pages import mapped
 from oxinp._core.native.places import load_small
 
 _OPERATION = offsets(Operation, ("alike", "checked"))
-_JOINED, _SCALARS, _REASON = (TUPLE_ITEMS + 8 * place for place in (0, 3, 5))
+JOINED, SCALARS, _REASON = (TUPLE_ITEMS + 8 * place for place in (0, 3, 5))
 """Where a `Join` has what."""
 _OPERAND, _GIVEN_OPERATION, _ARRAY = (8 * i for i in range(3))
 """Where on the stack there is what it is asked about."""
@@ -172,7 +172,7 @@ def _find_join(call: Making) -> None:
     code.jump("undo", "e")
     code.move("rbx", "rax")
     call.keep_at(GRID, "rbx")
-    code.load("rdx", "rbx", _JOINED)
+    code.load("rdx", "rbx", JOINED)
     call.unless_type("rdx", Structure, "undo")
     code.load("rdx", "rbx", _REASON)
     code.set("rcx", id(""))
@@ -192,7 +192,7 @@ def _convert(call: Making) -> None:
     """Let `rbp` have the leaves that are added, a number as the operation takes it."""
     code = call.code
     code.load("rbp", "r14", ENTRIES)
-    code.load("rdx", "rbx", _SCALARS)
+    code.load("rdx", "rbx", SCALARS)
     code.compare_number_with("rdx", SIZE, 0)
     code.jump("is converted", "e")
     code.compare_number_with("rdx", SIZE, 1)
@@ -210,13 +210,11 @@ def _write(call: Making) -> None:
     """Write what the operation comes to, and say whether that has been done."""
     code = call.code
     code.set("r13", NONE)
-    call.make_tuple(NEW, "rdi", ("rbx", _JOINED), ("r14", SEEN), "rbp", ("r14", MASK), "r13")
+    call.make_tuple(NEW, "rdi", ("rbx", JOINED), ("r14", SEEN), "rbp", ("r14", MASK), "r13")
     code.load("rdx", "rsp", _ARRAY)
     give(call, ("rdx", HELD), "r12", "rdi", NONE, id(True))
-    call_given(call, write_part, 5)
+    write_given(call, writing.address_of(call.kind))
     code.move("r14", "rax")
-    code.compare_number("rax", 0)
-    code.jump("raised", "e")
     code.set("rcx", id(True))
     code.compare("rax", "rcx")
     code.jump("give back", "e")
@@ -264,4 +262,4 @@ def _require_writable_view(function: Function) -> None:
     function.unless_type("rdx", function.kind, "general")
 
 
-__all__ = ["update_device_part"]
+__all__ = ["JOINED", "SCALARS", "update_device_part"]

@@ -30,7 +30,6 @@ from oxinp._core.native.launching import (
     GRAPH_OF,
     LAYOUT_AT,
     MASK,
-    PROGRAM,
     ROOM,
     SEEN,
     SOURCE_AT,
@@ -75,6 +74,7 @@ def _address(kind: type) -> int:
     _load_chain(call)
     _load_start(call)
     apart.require_apart(call, SEEN, ENTRIES, "meets itself")
+    _load_program(call)
     _flush(call)
     find_launch(call)
     _make_value(call)
@@ -101,14 +101,17 @@ def _address(kind: type) -> int:
     return found[0] if found else 0
 
 
-def write_part(kind: type, before: int | None) -> bytes:
-    """Return the code of a call of `straight.write_part`."""
-    call = Making(kind, before)
-    code, address = call.code, _address(kind)
-    call.begin_call(5)
-    code.label("5 arguments")
+@functools.cache
+def address_of(kind: type) -> int:
+    """Return where the code lies that does that under the device's lock, unless another thread has it.
+
+    0 if the system forbids that.
+    """
+    call, address = Making(kind, None), _address(kind)
+    code = call.code
     if not address:
-        code.jump("general")
+        return 0
+    call.begin()
     code.set("rdi", id(_acquire))
     code.set("rsi", id(_AT_ONCE))
     code.set("rdx", 0)
@@ -116,21 +119,19 @@ def write_part(kind: type, before: int | None) -> bytes:
     code.set("rcx", id(True))
     code.compare("rax", "rcx")
     code.jump("not at once", "ne")
-    code.move("rdi", "rbp")
+    code.move("rdi", "rbx")
     code.call(address)
     code.move("r12", "rax")
     code.compare_number("r12", 0)
     code.jump("not done", "e")
+    code.label("let go")
     _let_go(call)
     code.move("rax", "r12")
     code.jump("return")
     code.label("not done")
     code.call(objects.address("PyErr_Occurred"))
     code.compare_number("rax", 0)
-    code.jump("raised", "ne")
-    _let_go(call)
-    code.jump("general")
-    code.label("raised")
+    code.jump("let go", "e")
     _call_with_error(call, "PyErr_Fetch", is_by_address=True)
     _let_go(call)
     _call_with_error(call, "PyErr_Restore", is_by_address=False)
@@ -138,7 +139,29 @@ def write_part(kind: type, before: int | None) -> bytes:
     code.jump("return")
     code.label("not at once")  # another thread has the lock, or there was no memory
     code.call(objects.address("PyErr_Clear"))
-    code.jump("general")
+    code.set("rax", 0)
+    code.label("return")
+    call.end_body()
+    found = mapped([code.assembled()])
+    return found[0] if found else 0
+
+
+def write_part(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `straight.write_part`."""
+    call = Making(kind, before)
+    code, address = call.code, address_of(kind)
+    call.begin_call(5)
+    code.label("5 arguments")
+    if not address:
+        code.jump("general")
+    code.move("rdi", "rbp")
+    code.call(address)
+    code.compare_number("rax", 0)
+    code.jump("return", "ne")
+    code.call(objects.address("PyErr_Occurred"))
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.set("rax", 0)
     call.end_call()
     return code.assembled()
 
@@ -213,7 +236,7 @@ def _load_layout(call: Making) -> None:
 
 
 def _load_chain(call: Making) -> None:
-    """Let `r13` have the chain, whose kernel is known, and the stack what runs it, if that has been planned."""
+    """Let `r13` have the chain, whose kernel is known, and the stack what of it may be read there."""
     code = call.code
     code.load("r13", "rbp", CHAIN_AT)
     call.unless_type("r13", tuple, "undo")
@@ -222,9 +245,6 @@ def _load_chain(call: Making) -> None:
     code.set("rcx", id(False))
     code.compare_with("rsi", STRUCTURE["has_parts"], "rcx")
     code.jump("undo", "ne")
-    code.set("rcx", NONE)
-    code.compare_with("rsi", STRUCTURE["planner"], "rcx")
-    code.jump("undo", "e")
     code.load("rdx", "r12", LAYOUT["dtype"])
     code.compare_with("rsi", STRUCTURE["dtype"], "rdx")
     code.jump("undo", "ne")
@@ -236,14 +256,16 @@ def _load_chain(call: Making) -> None:
     code.shift_right("r15", SHARED.bit_length() - 1)
     code.compare_number("r15", 0)
     code.jump("undo", "ne")
-    _load_program(call)
 
 
 def _load_program(call: Making) -> None:
     """Let the stack have what has been planned for a chain that comes again; leave to Python what is counted."""
     code = call.code
-    code.load("r15", "r13", GRAPH_OF)
+    code.load("rsi", "r13", COMPUTED)
     code.set("rcx", NONE)
+    code.compare_with("rsi", STRUCTURE["planner"], "rcx")
+    code.jump("undo", "e")
+    code.load("r15", "r13", GRAPH_OF)
     code.compare("r15", "rcx")
     code.jump("by arithmetic", "e")
     call.unless_type("r15", Graph, "undo")
@@ -258,16 +280,23 @@ def _load_program(call: Making) -> None:
     code.label("has programs")
     code.load("rsi", "r12", LAYOUT["_form"])
     code.compare("rsi", "rcx")
-    code.jump("undo", "e")
+    code.jump("is in form", "ne")
+    code.move("rbx", "r12")
+    call.find_form()
+    code.label("has form")
+    code.move("rsi", "r13")
+    code.load("rbp", "rsp", ARGS)
+    code.load("rbx", "rbp", STORAGE_AT)
+    code.load("r13", "rbp", CHAIN_AT)
+    code.load("r14", "rsp", GIVEN_VALUE)
+    code.load("r15", "r13", GRAPH_OF)
+    code.label("is in form")
     code.load("rdi", "r15", GRAPH["programs"])
     code.call(objects.address("PyDict_GetItem"))
     code.compare_number("rax", 0)
     code.jump("undo", "e")
     code.move("r15", "rax")
     call.unless_type("r15", Executable, "undo")
-    code.set("rcx", id(True))
-    code.compare_with("r15", PROGRAM["arrays_only"], "rcx")
-    code.jump("undo", "ne")
     call.keep_at(KEPT, "r15")
     code.label("by arithmetic")
 
