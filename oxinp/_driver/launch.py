@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from oxinp._driver.module import Function
 
 __all__ = [
+    "MAX_GRID",
     "CurrentStream",
     "LaunchAttribute",
     "LaunchConfig",
@@ -35,7 +36,7 @@ _PORTABLE_CLUSTER_SIZE = 8
 _PARAM_ALIGN = 64  # tensor maps are passed by value and want this much
 
 _MAX_BLOCK = (1024, 1024, 64)
-_MAX_GRID = ((1 << 31) - 1, 65535, 65535)
+MAX_GRID = ((1 << 31) - 1, 65535, 65535)
 _MAX_THREADS = 1024
 _ONE = (1, 1, 1)
 
@@ -325,7 +326,7 @@ class Launcher:
             is_at_it = True
             if grid != shape:
                 x, y, z = grid
-                if not (0 < x <= _MAX_GRID[0] and 0 < y <= _MAX_GRID[1] and 0 < z <= _MAX_GRID[2]):
+                if not (0 < x <= MAX_GRID[0] and 0 < y <= MAX_GRID[1] and 0 < z <= MAX_GRID[2]):
                     is_at_it = False
                     _check_shape(grid, _ONE, None)
                 extents[0], extents[1], extents[2] = shape = grid
@@ -397,11 +398,11 @@ class Launcher:
 def _check_shape(grid: tuple[int, int, int], block: tuple[int, int, int], cluster: tuple[int, int, int] | None) -> None:
     """Raise LaunchError for shapes that no device takes; some would be truncated to 32 bits."""
     limits: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-        "grid": (grid, _MAX_GRID),
+        "grid": (grid, MAX_GRID),
         "block": (block, _MAX_BLOCK),
     }
     if cluster is not None:
-        limits["cluster"] = (cluster, _MAX_GRID)
+        limits["cluster"] = (cluster, MAX_GRID)
     for name, (shape, most) in limits.items():
         if len(shape) != 3 or not all(1 <= extent <= limit for extent, limit in zip(shape, most, strict=True)):
             raise errors.LaunchError(

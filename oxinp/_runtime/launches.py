@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from oxinp._runtime.backend import Launch
     from oxinp._runtime.timeline import Device
 
-__all__ = ["Elsewhere", "Launches"]
+__all__ = ["Elsewhere", "Launches", "Launching"]
 
 _L2_PROMOTION_NBYTES = 128
 _MAX_MAPS = 256  # tensor maps that are kept, and encoders of such
@@ -32,7 +32,7 @@ _BULK_STORE = "d.global.shared::cta"
 """In the text of every instruction that writes to memory by a tensor map."""
 
 
-class _Launching:
+class Launching:
     """The stream of the launch that is being made; the device's turn is held where it changes."""
 
     __slots__ = ("stream",)
@@ -64,7 +64,7 @@ class Launches:
 
     def __init__(self, backend: Device) -> None:
         self._backend = backend
-        self._current = _Launching()
+        self._current = Launching()
         self._maps: dict[tuple[Any, ...], _Map] = {}  # not by the Spec, whose hash is a call of Python's
         self._encoders: dict[MatrixMaps, tuple[TensorMapEncoder, int]] = {}
         # Of which brief ones are made; the second ones may begin before the kernels before them have ended.

@@ -48,11 +48,13 @@ _FILLED = (scalar(FLOAT64).structure,), None, FLOAT64
 
 @functools.cache
 def address_of(kind: type, part: int) -> int:
-    """Return where the code lies that writes to a part of an array; 0 if the system forbids that.
+    """Return where the code lies that writes to a part of an array; 0 if there is none, as before Python 3.12.
 
     It is given the array, the key and the value, and returns None; or 0 where an error has been raised, and where
     Python is to do it. At `part` lies the code that finds the layout of a part.
     """
+    if objects.VECTORCALL is None:  # objects that are not counted come with this, and a collector that waits its turn
+        return 0
     call = Making(kind, None, ROOM)
     code = call.code
     call.begin()

@@ -9,6 +9,7 @@ from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Structure
 from oxinp._core.native import apart, objects
 from oxinp._core.native.function import MIDDLING, NONE
+from oxinp._core.native.launchers import launch_given
 from oxinp._core.native.leaves import load_ptr
 from oxinp._core.native.making import COST, ENTRY, KEPT, LEAVES, NUMBER, PTR, RESULT, Making, offsets
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
@@ -196,18 +197,15 @@ def launch(call: Making) -> None:
     _push(call, "rdx")
     _push_entries(call)
     _push_constants(call)
-    code.load("rdi", "rsp", COST)
     code.move("rdx", "rsi")
-    code.move("rsi", "rsp")
-    code.add("rsi", _GIVEN)
-    code.move("rax", "rsi")
+    code.move("rax", "rsp")
+    code.add("rax", _GIVEN)
     code.negate("rax")
     code.add_register("rdx", "rax")
     for _ in range(3):
         code.halve("rdx")
-    code.set("rcx", 0)
-    code.call(objects.address("PyObject_Vectorcall"))
-    require_returned(call)
+    code.store("rsp", NUMBER, "rdx")
+    launch_given(call, _GIVEN)
 
 
 def _push_entries(call: Making) -> None:

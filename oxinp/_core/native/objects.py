@@ -27,6 +27,9 @@ SLICE_START, SLICE_STOP, SLICE_STEP = (i * _WORD for i in range(2, 5))
 DTYPE_ITEMSIZE = 5 * _WORD
 NUMBER_VALUE = 2 * _WORD  # of floats, and of NumPy's numbers
 
+CELL_VALUE = 2 * _WORD  # of variables that functions share
+POINTED = 2 * _WORD  # of arrays of `ctypes`: where their items lie
+
 INT_TAG = 2 * _WORD  # of integers: how many digits, and their sign
 POSITIVE, ZERO, NEGATIVE = (8, 1, 10) if sys.version_info >= (3, 12) else (1, 0, -1)  # of one digit of 30 bits
 INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
@@ -193,6 +196,24 @@ def _place_of_vectorcall() -> int | None:
     return found[0]
 
 
+def _places_of_variables() -> tuple[int, int]:
+    """Return where functions that Python wrote have their code and their variables of others; 0 where none is found."""
+    variable = object()
+
+    def function() -> object:
+        return variable
+
+    (cell,) = closure = function.__closure__ or ()
+    numbers = (ctypes.c_float * 3)()
+    if ctypes.c_void_p.from_address(id(cell) + CELL_VALUE).value != id(variable) or ctypes.c_void_p.from_address(
+        id(numbers) + POINTED
+    ).value != ctypes.addressof(numbers):
+        return 0, 0
+    places = range(2 * _WORD, sys.getsizeof(function), _WORD)
+    words = {ctypes.c_void_p.from_address(id(function) + at).value: at for at in places}
+    return words.get(id(function.__code__), 0), words.get(id(closure), 0)
+
+
 @functools.cache
 def _set_vectorcall() -> Any:
     change = ctypes.pythonapi.PyFunction_SetVectorcall
@@ -229,9 +250,13 @@ ARE_KNOWN = _are_known()
 """Whether this is a Python whose objects are laid out as here."""
 VECTORCALL = _place_of_vectorcall() if ARE_KNOWN else None
 """Where functions that Python wrote have the address of what calls them; None where that cannot be told."""
+FUNCTION_CODE, FUNCTION_CLOSURE = _places_of_variables() if ARE_KNOWN else (0, 0)
+FUNCTIONS_ARE_KNOWN = bool(FUNCTION_CODE and FUNCTION_CLOSURE)
+"""Whether it is known where functions that Python wrote have what."""
 
 __all__ = [
     "ARE_KNOWN",
+    "FUNCTIONS_ARE_KNOWN",
     "VECTORCALL",
     "address",
     "numpys_address",

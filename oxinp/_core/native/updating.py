@@ -49,10 +49,12 @@ _OPERAND, _GIVEN_OPERATION, _ARRAY = (8 * i for i in range(3))
 
 @functools.cache
 def _address(kind: type) -> int:
-    """Return where the code lies that updates an array by an operation and an operand; 0 if the system forbids that.
+    """Return where the code lies that updates an array by an operation and an operand; 0 if there is none.
 
     It returns a new reference; or 0 where an error has been raised, and where Python is to do it.
     """
+    if objects.VECTORCALL is None:  # objects that are not counted come with this, and a collector that waits its turn
+        return 0
     call = Making(kind, None, ROOM)
     code = call.code
     call.begin()
