@@ -116,10 +116,11 @@ class Function(Frame):
         code.jump(label, "ne")
         code.label(is_valid)
 
-    def end_with_bringing(self, bring: Callable[..., bool], *operands: str) -> None:
+    def end_with_bringing(self, bring: Callable[..., bool], *operands: str, label: str = "general") -> None:
         """Lay out ``elsewhere``: what is not on the host is fetched if it belongs there, and all begins at ``start``.
 
-        Operands are in registers, or in a tuple in `rbp` if none are given.
+        Operands are in registers, or in a tuple in `rbp` if none are given. The label is where to go where nothing that
+        is on the device belongs to the host.
         """
         code, is_called = self.code, self.new_label()
         code.label("elsewhere")
@@ -127,7 +128,7 @@ class Function(Frame):
         code.load("rax", "rax", LIMIT)
         code.set("rcx", id(0))
         code.compare("rax", "rcx")
-        code.jump("general", "e")
+        code.jump(label, "e")
         self.unless_reported()
         for place, each in enumerate(operands):
             code.store("rsp", 8 + 8 * place, each)

@@ -13,13 +13,15 @@ from oxinp._core.lazy import inlining
 from oxinp._core.lazy.bringing import brought
 from oxinp._core.native import elementwise, loops, temporaries
 from oxinp._core.native.assembler import filled, stand_ins
+from oxinp._core.native.binary import record_operator
 from oxinp._core.native.function import MIDDLING, MOST_WRITTEN, NONE, WIDE, Function
 from oxinp._core.native.numbers import load_number
 from oxinp._core.native.objects import TYPE
 from oxinp._core.native.updating import update_device_part
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
-_BEFORE, _NUMPYS, _LOOPS, _METHOD, _REFLECTED, _OPERATION = stand_ins(6)
+_BEFORE, _NUMPYS, _LOOPS, _METHOD, _REFLECTED = stand_ins(5)
+_OPERATION = stand_ins(11)[10]  # behind those of `temporaries`
 _CallLoop = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
 _COMPARED = (ctypes.c_uint64 * 6)(
     *map(
@@ -156,7 +158,11 @@ def binary(
     methods = {_METHOD: id(getattr(kind, f"__{method}__")), _REFLECTED: id(getattr(kind, f"__r{method}__"))}
     others = temporaries.numbers(caller, ufunc) if may_reuse else {}
     code = _binary(kind, reach, is_kept=is_kept, may_reuse=may_reuse)
-    return filled(code, _numbers(before, numpys, ufunc) | methods | others)
+    return filled(code, _numbers(before, numpys, ufunc) | methods | others | _operation(ufunc))
+
+
+def _operation(ufunc: np.ufunc) -> dict[int, int]:
+    return {_OPERATION: id(UFUNC_OBJECTS[ufunc.__name__].operations[0])}
 
 
 def _numbers(before: int, numpys: int, ufunc: np.ufunc) -> dict[int, int]:
@@ -184,7 +190,8 @@ def _binary(kind: type, reach: int, *, is_kept: bool, may_reuse: bool) -> bytes:
     code.label("compute")
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
     _compute_middling(function, kind, numpys, load_rows, reach, is_kept=is_kept, may_reuse=may_reuse)
-    function.end_with_bringing(brought, "rbx", "rbp")
+    function.end_with_bringing(brought, "rbx", "rbp", label="on the device")
+    record_operator(function, _OPERATION, "on the device")
     function.end_wrap("r13")
     function.end_of_two(_METHOD, _REFLECTED)
     return code.assembled()
@@ -330,8 +337,7 @@ def _write_as_numpy(function: Function, numpys: int, *, is_kept: bool) -> None:
 
 def in_place(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int, *, is_kept: bool) -> bytes:
     """Return the code of an operator such as ``a += b``."""
-    operation = {_OPERATION: id(UFUNC_OBJECTS[ufunc.__name__].operations[0])}
-    return filled(_in_place(kind, reach, is_kept=is_kept), _numbers(before, numpys, ufunc) | operation)
+    return filled(_in_place(kind, reach, is_kept=is_kept), _numbers(before, numpys, ufunc) | _operation(ufunc))
 
 
 @functools.cache

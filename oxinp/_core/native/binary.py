@@ -1,0 +1,261 @@
+"""An operator on arrays of the device, or one and a number, in machine code: what is recorded of it, as a rule.
+
+That is what `operator_texts` says, of chains that share no leaf, or the only one of the second.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.combining import renew_pair
+from oxinp._core.lazy.expr import Graph, Operation, Record
+from oxinp._core.lazy.handle import chain
+from oxinp._core.lazy.results import pending
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import SHARED, Storage
+from oxinp._core.native import objects
+from oxinp._core.native.function import HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, Function
+from oxinp._core.native.launching import ROOM, call_given, give
+from oxinp._core.native.leaves import load_number
+from oxinp._core.native.making import (
+    COST,
+    ENTRY,
+    GIVEN_VALUE,
+    GRAPH,
+    KEPT,
+    KEY,
+    LEAVES,
+    NEW,
+    PTR,
+    RECORD,
+    RESULT,
+    Making,
+    offsets,
+)
+from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.operand import require_usual
+from oxinp._core.native.pages import mapped
+from oxinp._core.native.places import load_small
+
+_PAIRS = offsets(Operation, ("pairs",))["pairs"]
+_SECOND, _GIVEN_OPERATION, _FIRST = (8 * i for i in range(3))
+"""Where on the stack there is what it is asked about."""
+_GRAPH, _ENTRIES, _MASK = (TUPLE_ITEMS + 8 * i for i in range(3))
+"""Where a value has what."""
+
+
+@functools.cache
+def _address(kind: type) -> int:
+    """Return where the code lies that records an operation on two operands; 0 if there is none.
+
+    It returns a new reference; or 0 where an error has been raised, and where Python is to do it.
+    """
+    if objects.VECTORCALL is None:  # see `updating`
+        return 0
+    call = Making(kind, None, ROOM)
+    code = call.code
+    call.begin()
+    code.store("rsp", _GIVEN_OPERATION, "rbx")
+    code.store("rsp", _FIRST, "rbp")
+    call.begin_made()
+    require_usual(call)
+    code.set("rax", id(schedule.PENDING))
+    code.compare_number_with("rax", SIZE, schedule.MAX_PENDING)
+    code.jump("undo", "ge")
+    code.set("rax", id(balance))
+    code.set("rcx", id(0))
+    code.compare_with("rax", LIMIT, "rcx")
+    code.jump("undo", "ne")
+    code.load("rbx", "rsp", _FIRST)
+    code.load("rbp", "rsp", _SECOND)
+    call.unless_type("rbx", kind, "number first")
+    call.unless_type("rbp", kind, "number last")
+    _record_two(call)
+    _record_number(call, is_first=True)
+    _record_number(call, is_first=False)
+    code.label("has leaves")
+    give(call, ("r12", RECORD["graph"]), ("rsp", LEAVES), "r14")
+    call_given(call, pending, 3)
+    code.move("r14", "rax")
+    code.jump("give back")
+    code.label("undo")
+    code.call(objects.address("PyErr_Clear"))
+    code.set("r14", 0)
+    code.label("give back")
+    call.drop_made()
+    code.move("rax", "r14")
+    call.end_body()
+    found = mapped([code.assembled()])
+    return found[0] if found else 0
+
+
+def _load_value(call: Making, array: str, place: int, target: str, *, is_on_device: bool) -> None:
+    """Let a register have the value of what an array reads, a chain, and the stack, too."""
+    code, is_whole, is_loaded = call.code, call.new_label(), call.new_label()
+    code.load("rdx", array, HELD)
+    code.compare_number("rdx", 0)
+    code.jump("undo", "e")
+    call.unless_type("rdx", Storage, "undo")
+    if is_on_device:
+        code.set("rcx", NONE)
+        code.compare_with("rdx", STORED_HOST, "rcx")
+        code.jump("undo", "ne")
+    code.load(target, "rdx", VALUE)
+    call.unless_type(target, tuple, "undo")
+    code.load("rdx", target, _GRAPH)
+    call.unless_type("rdx", Graph, "undo")
+    code.load("rax", array, KNOWN)
+    code.compare_with("rdx", GRAPH["layout"], "rax")
+    code.jump(is_whole, "e")
+    give(call, array)
+    call_given(call, chain, 1)
+    call.made(place, target)
+    call.unless_type(target, tuple, "undo")
+    code.jump(is_loaded)
+    code.label(is_whole)
+    call.keep_at(place, target)
+    code.label(is_loaded)
+
+
+def _record_two(call: Making) -> None:
+    """Let `r12` have what the operation comes to on two arrays, the stack the leaves, and `r14` the mask."""
+    code = call.code
+    _load_value(call, "rbx", GIVEN_VALUE, "r13", is_on_device=True)
+    _load_value(call, "rbp", KEPT, "r14", is_on_device=False)
+    load_number(call, "rbx", "r13", _MASK)
+    load_number(call, "rbp", "r14", _MASK)
+    code.move("rdi", "rbx")
+    code.or_register("rdi", "rbp")
+    code.move("rax", "rdi")
+    code.shift_right("rax", SHARED.bit_length() - 1)
+    code.compare_number("rax", 0)
+    code.jump("undo", "ne")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(COST, "rax")
+    code.and_register("rbx", "rbp")
+    code.compare_number("rbx", 0)
+    code.jump("apart", "e")
+    _find_shared(call)
+    code.label("apart")
+    call.make_tuple(KEY, "rdi", ("r13", _GRAPH), ("r14", _GRAPH))
+    code.load("rdi", "r13", _ENTRIES)
+    code.load("rsi", "r14", _ENTRIES)
+    code.call(objects.address("PySequence_Concat"))
+    call.made(LEAVES, "rax")
+    code.label("has key")
+    _find_record(call, "of two")
+    code.load("r14", "rsp", COST)
+    code.jump("has leaves")
+
+
+def _find_shared(call: Making) -> None:
+    """Go to ``has key`` with the place in the key where the only leaf of the second is one of the first."""
+    code, is_next = call.code, call.new_label()
+    code.load("rdx", "r14", _ENTRIES)
+    code.compare_number_with("rdx", SIZE, 1)
+    code.jump("undo", "ne")
+    code.load("rdx", "rdx", TUPLE_ITEMS)
+    code.load("rsi", "r13", _ENTRIES)
+    code.load("rcx", "rsi", SIZE)
+    code.set("rdi", 0)
+    code.label(is_next)
+    code.compare("rdi", "rcx")
+    code.jump("apart", "e")
+    code.load_at("rax", "rsi", "rdi", 8, TUPLE_ITEMS)
+    code.add("rdi", 1)
+    code.compare("rax", "rdx")
+    code.jump(is_next, "ne")
+    code.add("rdi", -1)
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(PTR, "rbx")
+    call.make_tuple(KEY, "rdi", ("r13", _GRAPH), ("r14", _GRAPH), "rbx")
+    code.load("rbx", "r13", _ENTRIES)
+    call.keep_at(LEAVES, "rbx")
+    code.jump("has key")
+
+
+def _record_number(call: Making, *, is_first: bool) -> None:
+    """Lay out ``number first`` or ``number last``: the same of an array and a number of Python's."""
+    code, name = call.code, "first" if is_first else "last"
+    array, number = ("rbp", "rbx") if is_first else ("rbx", "rbp")
+    code.label(f"number {name}")
+    if is_first:
+        call.unless_type(array, call.kind, "undo")
+    is_float = call.new_label()
+    code.load("r12", number, TYPE)
+    call.if_one_of("r12", (float,), is_float)
+    call.unless_type(number, int, "undo")
+    load_small(call, "rax", number, "undo")
+    code.label(is_float)
+    _load_value(call, array, GIVEN_VALUE, "r13", is_on_device=True)
+    load_number(call, "rax", "r13", _MASK)
+    code.shift_right("rax", SHARED.bit_length() - 1)
+    code.compare_number("rax", 0)
+    code.jump("undo", "ne")
+    parts: tuple[tuple[str, int] | str, ...] = ("r13", _GRAPH), "r12"
+    call.make_tuple(KEY, "rdi", *(reversed(parts) if is_first else parts))
+    _find_record(call, f"of number {name}")
+    code.load("rdx", "r12", RECORD["convert"])
+    call.unless_type("rdx", tuple, "undo")
+    code.load("rdi", "rdx", TUPLE_ITEMS + 8 * (not is_first))
+    code.move("rsi", number)
+    code.call(objects.address("PyObject_CallOneArg"))
+    call.made(NEW, "rdx")
+    call.make_tuple(ENTRY, "rdi", ("rsp", NEW))
+    code.load("rsi", "r13", _ENTRIES)
+    if not is_first:
+        code.move("rax", "rdi")
+        code.move("rdi", "rsi")
+        code.move("rsi", "rax")
+    code.call(objects.address("PySequence_Concat"))
+    call.made(LEAVES, "rax")
+    code.load("r14", "r13", _MASK)
+    code.jump("has leaves")
+
+
+def _find_record(call: Making, label: str) -> None:
+    """Let `r12` have the record that the operation has for a key on the stack, found or made."""
+    code = call.code
+    code.load("rdi", "rsp", _GIVEN_OPERATION)
+    code.load("rdi", "rdi", _PAIRS)
+    code.load("rsi", "rsp", KEY)
+    code.call(objects.address("PyDict_GetItem"))
+    code.move("r12", "rax")
+    code.compare_number("r12", 0)
+    code.jump(f"{label} new", "e")
+    call.keep_at(RESULT, "r12")
+    code.jump(f"{label} found")
+    code.label(f"{label} new")
+    give(call, ("rsp", _GIVEN_OPERATION), ("rsp", KEY))
+    call_given(call, renew_pair, 2)
+    call.made(RESULT, "r12")
+    code.label(f"{label} found")
+    call.unless_type("r12", Record, "undo")
+    code.load("rdx", "r12", RECORD["graph"])
+    call.unless_type("rdx", Graph, "undo")
+    code.load("rdx", "r12", RECORD["layout"])
+    call.unless_type("rdx", Layout, "undo")
+
+
+def record_operator(function: Function, operation: int, label: str) -> None:
+    """Lay out a label: return what is recorded of the operands in `rbx` and `rbp`; others are left to Python."""
+    code, address = function.code, _address(function.kind)
+    code.label(label)
+    if not address:
+        code.jump("general")
+    code.set("rdi", operation)
+    code.move("rsi", "rbx")
+    code.move("rdx", "rbp")
+    code.call(address)
+    code.compare_number("rax", 0)
+    code.jump("return", "ne")
+    code.call(objects.address("PyErr_Occurred"))
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.set("rax", 0)
+    code.jump("return")
+
+
+__all__ = ["record_operator"]

@@ -1,0 +1,148 @@
+"""Operators that machine code records of arrays on the device: NumPy's results, and Python's for all else."""
+
+import operator
+import sys
+
+import numpy  # noqa: ICN001
+import pytest
+
+import oxinp
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.balance import balance
+from oxinp._core.native import install, objects
+from tests.comparator import assert_same
+
+pytestmark = [
+    pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code"),
+    pytest.mark.usefixtures("on_device", "unwatched"),
+]
+N = 640
+OPERATORS = ["add", "sub", "truediv", "mod", "and_", "lshift"]
+OPERANDS = [
+    "a, b",
+    "a, a",
+    "a[i:], b[i:]",
+    "a[i:], a[:-i]",
+    "a[i, i:], a[i:, i]",
+    "a[i:, i], 2",
+    "2, a[i:, i]",
+    "a * b, a",
+    "a + b, a * b",
+    "a[i:] + b[i:], 3",
+    "3, a[i:] + b[i:]",
+    "a[i:] + b[i:], c",
+    "a[i:], c",
+    "c, a[i:]",
+    "a[i:], c[i]",
+    "a, c.max()",
+    "m[i:], b[i:]",
+    "b[i:], m[i:]",
+]
+
+
+@pytest.fixture(autouse=True)
+def written():
+    """Have all code written."""
+    install.install(oxinp.ndarray)
+
+
+def given(xp, kind):
+    rng = numpy.random.default_rng(3)
+    shapes = {"a": (N, N), "b": (N, N), "c": N, "m": (N, N)}
+    made = {name: xp.array(rng.integers(1, 9, shape).astype(kind)) for name, shape in shapes.items()}
+    made = {name: x if name == "m" else x | x if kind == "i8" else x + 0.0 for name, x in made.items()}
+    if xp is oxinp:
+        oxinp.evaluate(*[x for name, x in made.items() if name != "m"])
+        oxinp.evaluate(made["m"] + made["m"])  # which has both sides from now on
+    return made
+
+
+@pytest.mark.parametrize("kind", ["f8", "i8"])
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("operands", OPERANDS)
+def test_operators_are_numpys(name, operands, kind):
+    if kind != "i8" and name in OPERATORS[4:]:
+        pytest.skip("floats have no bits")
+    found, expected = [], []
+    for xp, kept in ((oxinp, found), (numpy, expected)):
+        names = given(xp, kind)
+        code = compile(operands, "operands", "eval")
+        for i in (1, 2, 3, 3):
+            one, other = eval(code, {"i": i, **names})  # noqa: S307 - a table's
+            kept.append(getattr(operator, name)(one, other))
+            kept.append(kept[-1] * 2)
+    for one, other in zip(found, expected, strict=True):
+        assert_same(one, other)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "a[i:] * 0.5",
+        "0.5 * a[i:]",
+        "a[i:] + b[i:]",
+        "a[i:] - a[i - 1 : -1]",
+        "a[i, i:] + b[i, i:] * 2",
+        "(a[i:] + b[i:]) * a[i:]",
+        "1 / a[i, i:] - b[i, i:]",
+    ],
+)
+def test_no_function_is_entered_for_what_has_been_met(statement):
+    names, entered = given(oxinp, "f8"), []
+    code = compile(f"for i in numbers:\n    {statement}", "statement", "exec")
+
+    def note(frame, event, argument):
+        del argument
+        if event == "call" and frame.f_code.co_name in {"operator", "reflected", "general", "general_reflected"}:
+            entered.append(frame.f_code.co_name)
+
+    with balance.suspended():
+        exec(code, {"numbers": range(1, 40), **names})  # noqa: S102 - a table's
+        sys.setprofile(note)
+        try:
+            exec(code, {"numbers": range(40, 60), **names})  # noqa: S102 - a table's
+        finally:
+            sys.setprofile(None)
+    assert len(entered) <= 4  # of other alignments
+
+
+@pytest.mark.parametrize("other", ["'x'", "None", "10**40", "2j", "True", "[1.0] * 640", "1 << 30", "a.astype('c16')"])
+def test_other_operands_are_as_numpy_has_them(other):
+    outcomes = []
+    for xp in (oxinp, numpy):
+        names = given(xp, "f8")
+        value = eval(other, dict(names))  # noqa: S307 - a table's
+        kept = []
+        for pair in ((names["a"], value), (value, names["a"])):
+            for _ in range(3):
+                try:
+                    kept.append(pair[0] + pair[1])
+                except Exception as error:  # noqa: BLE001 - whatever it is
+                    kept.append(type(error).__name__)
+        outcomes.append(kept)
+    for one, two in zip(*outcomes, strict=True):
+        if isinstance(two, str):
+            assert one == two
+        else:
+            assert_same(one, two)
+
+
+def test_references_are_given_back():
+    names = given(oxinp, "f8")
+    a, b = names["a"], names["b"]
+    counts = []
+    for _ in range(4):
+        for _ in range(20):
+            a * 0.5 + b
+            a + a
+        oxinp.evaluate()
+        counts.append([sys.getrefcount(x) for x in (a, b, a._storage, a._storage.value[1][0], a._known)])
+    assert counts[2] == counts[3]
+
+
+def test_room_is_made_among_what_is_pending():
+    a = given(oxinp, "f8")["a"]
+    for _ in range(schedule.MAX_PENDING + 100):
+        kept = a * 0.5
+    assert len(schedule.PENDING) <= schedule.MAX_PENDING + 1
+    assert_same(kept, numpy.array(a) * 0.5)
