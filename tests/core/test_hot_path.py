@@ -339,3 +339,40 @@ def test_chains_that_grow_too_long_are_computed_without_being_combined_again(is_
         result = accumulated(np, image)
     numpy.testing.assert_allclose(numpy.asarray(result), accumulated(numpy, given), rtol=1e-12)
     assert not combined
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("case", ["no leaf in common", "leaves in common", "the same leaf twice"])
+def test_what_is_added_to_a_whole_array_is_looked_up(case, monkeypatch):
+    """As in ``path *= step; total += path``, whose chains have ever more leaves in common."""
+
+    def run(x, y):
+        total, path = x * 0.5, y + 1.0
+        for _ in range(3):
+            step = {"no leaf in common": y * 2.0, "leaves in common": path * x, "the same leaf twice": x * y + x}[case]
+            path *= step
+            total += path
+            total -= x
+        return total, path
+
+    given = [numpy.random.default_rng(seed).random((13, 5)) for seed in (1, 2)]
+    found = [np.asarray(x) * 1 for x in given]
+    np.evaluate(*found)
+    for _ in range(3):  # until what is found is kept
+        run(*found)
+    for mine, wanted in zip(run(*found), run(*given), strict=True):
+        numpy.testing.assert_array_equal(numpy.asarray(mine), wanted)
+    monkeypatch.setattr(operators, "expression", None)  # which the general way begins with
+    run(*found)
+
+
+@pytest.mark.usefixtures("on_device")
+def test_numbers_of_numpy_beside_an_array_of_the_device_are_spelled_out(monkeypatch):
+    x, scalar = on_device("f8"), numpy.float64(2.5)
+    assert [(f(x)).dtype for f in (lambda x: x * scalar, lambda x: scalar - x)] == [x.dtype] * 2
+    monkeypatch.setattr(operators, "chain", None)  # which `with_number` begins with
+    chained = np.arctan(x)
+    made = chained * scalar, scalar - chained
+    monkeypatch.undo()
+    for mine, wanted in zip(made, (chained * 2.5, 2.5 - chained), strict=True):
+        assert described(mine._storage.value) == described(wanted._storage.value)

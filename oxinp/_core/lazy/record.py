@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -214,7 +215,7 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     For new sizes it is done by arithmetic, unless the first has a leaf twice.
     """
     first, second = u[0], v[0]
-    positions, leaves, mask = _join_two(u, v) if len({*map(id, u[1])}) == len(u[1]) else join_leaves([u, v])
+    positions, leaves, mask = join_two(u, v)
     if mask & SHARED:
         return None
     key = first, second, positions, None
@@ -229,22 +230,29 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     return None if record is None or record.graph is None else (record.graph, leaves, mask)
 
 
-def _join_two(u: Value, v: Value) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[Any, ...], int]:
-    """Do what `join_leaves` does of two chains, of which the first has no leaf twice: few are compared with few."""
+def join_two(u: Value, v: Value) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[Any, ...], int]:
+    """Do what `join_leaves` does of two chains, in a fraction of the time unless one reads a Buffer in two layouts."""
     (first, joined, mask), (second, others, bits) = u, v
-    layouts = first.leaves
-    count, places = len(joined), []
-    for entry, layout in zip(others, second.leaves, strict=True):
-        for place, known in enumerate(joined):
-            if known is entry and layouts[place] is layout:
-                places.append(place)
-                break
-        else:
-            places.append(len(joined))
-            joined += (entry,)
-            layouts += (layout,)
-    if len(joined) == count + len(others):
-        return None, joined, mask | bits
+    count = len(joined)
+    known = dict(zip(map(id, joined), range(count), strict=True))
+    ids = [*map(id, others)]
+    places: list[Any] = [*map(known.get, ids)]
+    num_new = places.count(None)
+    if num_new == len(others) and len({*ids, *known}) == count + num_new:
+        return None, joined + others, mask | bits
+    if len(known) != count:
+        return join_leaves((u, v))
+    layouts, own = first.leaves, second.leaves
+    if num_new:
+        new = [i for i, place in enumerate(places) if place is None]
+        for i in new:
+            places[i] = known.setdefault(ids[i], len(known))
+        if len(known) != count + num_new:  # some of them twice
+            new = [ids.index(key) for key in [*known][count:]]
+        joined += tuple([others[i] for i in new])
+        layouts += tuple([own[i] for i in new])
+    if not all(map(is_, map(layouts.__getitem__, places), own)):
+        return join_leaves((u, v))
     return (tuple(range(count)), tuple(places)), joined, mask | bits
 
 

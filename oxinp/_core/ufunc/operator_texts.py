@@ -71,12 +71,16 @@ OWN_NUMBERS: dict[type, tuple[np.dtype[Any], type]] = {
     for kind in (np.float64, np.float32, np.complex128, np.complex64)
 }
 """NumPy's numbers -> the dtype of the arrays beside which Python's mean the same, and the type of these."""
-_WITH_NUMBER = """\
+_OWN_NUMBER = """\
         if kind in OWN:  # a number of NumPy's of the array's dtype means what Python's own does
             storage = a._held
             own = OWN[kind]
             if storage is not None and storage.host is None and (a._known or a._layout).dtype is own[0]:
                 b, kind = b.item(), own[1]
+"""
+_WITH_NUMBER = (
+    _OWN_NUMBER
+    + """\
         if kind is float or (kind is int and -PLAIN_INT <= b <= PLAIN_INT):
             storage = a._held
             if storage is not None and storage.host is None:
@@ -113,6 +117,7 @@ _WITH_NUMBER = """\
         result = called(function, {operands}) else return {general}(a, b)
         return array_of(result, known)
 """
+)
 _BINARY_TEXT = (
     """
 def make(function, general, general_reflected, is_small, reach, itemsizes, pairs, renewed, joined):
@@ -287,7 +292,7 @@ def _with_modulus(text: str) -> str:
 
     Of what is simpler than a power elements cost less.
     """
-    power, name, reflected = text.partition("    def reflected")
+    power, name, reflected = text.replace(_OWN_NUMBER, "").partition("    def reflected")
     text = power.replace("by rest[1] of", "by (REACHES.get(b) or rest[1]) of") + name + reflected
     return text.replace("(a, b):", "(a, b, modulus=None):").replace(
         "        kind =", "        if modulus is not None:\n            return NotImplemented\n        kind ="

@@ -29,7 +29,7 @@ from oxinp._core.lazy.handle import (
 )
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
-from oxinp._core.lazy.record import apply, compute_what_is_long, join_leaves, joined, paired
+from oxinp._core.lazy.record import apply, compute_what_is_long, join_two, joined, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
 from oxinp._core.manipulation.copy import readable
@@ -285,12 +285,39 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     return made if on_host is None else (*made, _in_place(operation, row, on_host))
 
 
+def _update_whole(records: Any, a: Any, b: Any) -> bool:
+    """Record a whole array of the device and another one as an operation's records say; tell whether they do."""
+    storage, given = a._held or a._storage, b._held or b._storage
+    u, v, layout = storage.value, given.value, a._known
+    if storage.host is not None or given.host is not None or u is None or v is None or layout is None:
+        return False
+    first, leaves, mask = u
+    second, others, bits = v
+    if first.layout is not layout or second.layout is not b._known or current() is not quiet.state:
+        return False
+    positions = None
+    if mask & bits and not (len(leaves) == 1 and leaves[0] not in others):
+        positions, leaves, mask = join_two(u, v)
+    else:
+        leaves, mask = leaves + others, mask | bits
+    record = records.get((first, second, positions, layout))
+    if record is None or not record.is_checked or record.scalars:
+        return False
+    graph = record.graph
+    if graph is None or graph.layout.nbytes < balance.limit:
+        return False
+    store(a, (graph, leaves, mask))
+    return True
+
+
 def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) -> Callable[..., Any]:
     records = operation.records
     ufunc = row.numpy
 
     def general_in_place(a: Any, b: Any) -> Any:
         view = a._view
+        if view is None and type(b) is types.ndarray and _update_whole(records, a, b):
+            return a
         if (
             view is not None
             and (a._held or a._storage).host is None
@@ -341,13 +368,9 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
                     operation, (a, b), (u[0], v[0]), None, target.dtype
                 ):
                     return general_in_place(a, b)
-            elif a._view is None:  # with leaves in common: what has been met before
-                positions, leaves, mask = join_leaves((u, v))
+            elif a._view is None:  # with leaves in common: `_update_whole` knows them, unless they are too long
+                positions, _, _ = join_two(u, v)
                 record = records.get((u[0], v[0], positions, layout))
-                graph = None if record is None or not record.is_checked or record.scalars else record.graph
-                if graph is not None and graph.layout.nbytes >= balance.limit:
-                    store(a, (graph, leaves, mask))
-                    return a
                 if (record is None or record.flush) and compute_what_is_long(
                     operation, (a, b), (u[0], v[0]), positions, layout.dtype
                 ):
