@@ -9,6 +9,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy.writing import MAX_SPARED
+from oxinp._core.ops import index
 from tests.comparator import assert_same
 
 
@@ -378,3 +379,43 @@ def test_many_views_of_a_pending_value_have_it_computed(on_device, launches):
     assert_same(sums, [numpy.maximum(numpy.arange(1200.0).reshape(40, 30), 50)[i : i + 2].sum() for i in range(39)])
     few = np.maximum(x, 60)
     assert launches(lambda: few[1:] + few[:-1]) == 1
+
+
+def assigned_whole(xp, x, y):
+    view, before = x[2:5, 1:], x + 1
+    made = y * 2 - x
+    x[:] = made
+    yield x, view, before, made
+    made += 1
+    x[...] = xp.minimum(x, y) + x[:, :1]
+    yield x, view, made
+    x[:] = made * x.astype("f4")
+    view *= 3
+    yield x, view, made
+    x[:] = y > 1
+    x[:] = x.T[::-1].T * 2
+    x[...] = (x + y)[:1]
+    yield x, view
+    x[:] = x
+    x[:] = x + x
+    y[:] = x
+    x += 1
+    yield x, y, view, made
+
+
+def test_a_whole_array_is_assigned_what_is_still_to_be_computed(on_device, monkeypatch):
+    draw = numpy.random.default_rng(5)
+    given = [draw.normal(size=(40, 30)) for _ in range(2)]
+    ours = [np.asarray(x) * 1 for x in given]
+    for mine, wanted in zip(assigned_whole(np, *ours), assigned_whole(numpy, *given), strict=True):
+        for x, y in zip(mine, wanted, strict=True):
+            assert_same(x, y)
+    x, y = ours
+    z = x - y
+    wanted = z._storage.value
+    monkeypatch.setattr(index, "assign", None)  # the general way
+    x[:] = z
+    assert x._storage.value is wanted
+    x.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        x[:] = y + z

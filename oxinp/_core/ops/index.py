@@ -9,6 +9,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import put
+from oxinp._core.errors.state import current, quiet
 from oxinp._core.host.fallback import call, is_new, placed_on_host
 from oxinp._core.lazy import explain, placement, schedule, straight, windows
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
@@ -35,7 +36,7 @@ from oxinp._core.manipulation.copy import assign, copy, single
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
-from oxinp._core.memory.storage import LINES_NBYTES, SIDES, WRITING, Stale, Storage
+from oxinp._core.memory.storage import LINES_NBYTES, SHARED, SIDES, WRITING, Stale, Storage
 from oxinp._core.ops import advanced, again
 from oxinp._core.ops.by_key import FIRST_AXIS, fill, key_on_host, scatter_values, selected
 from oxinp._core.ops.keys import (
@@ -207,7 +208,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
                 value = single(value, layout.dtype)  # which may warn, once
                 if straight.fill(array, layout, value):
                     return
-        elif straight.assign(array, layout, value):
+        elif straight.assign(array, layout, value) or _is_replaced(array, layout, value):
             return
         elif _is_plain_copy(array, layout, value._layout):
             held = expression(value)
@@ -382,6 +383,20 @@ def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
         and layout.is_injective
         and not (array._view is None and layout.same(array._layout))
     )
+
+
+def _is_replaced(array: Handle, layout: Layout, value: Handle) -> bool:
+    """Let a whole array, in `layout`, be what is to be computed, as in ``x[:] = y + z``; tell whether that was done."""
+    own, given = array._known, (value._held or value._storage).value
+    if array._view is not None or own is None or given is None or value._known is not own:
+        return False
+    graph = given[0]
+    if not graph.nodes or graph.layout is not own or not layout.same(own):
+        return False
+    if graph.structure.is_flagged or given[2] & SHARED or explain.REPORTS or current() is not quiet.state:
+        return False
+    store(array, given)
+    return True
 
 
 def _on_host(value: Any) -> Any:
