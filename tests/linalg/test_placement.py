@@ -6,6 +6,7 @@ import scipy.linalg
 
 import oxinp
 from oxinp import _runtime
+from oxinp._core.lazy.balance import balance
 from oxinp._core.ops import crossover
 from oxinp._core.ops.crossover import Crossover
 
@@ -63,6 +64,23 @@ def test_what_is_on_the_device_is_fetched_where_that_pays(resident, is_fetched, 
     values = np.asarray(oxinp.linalg.eigvalsh(a))
     assert (stats().launches == before.launches) == is_fetched
     assert np.allclose(values, np.linalg.eigvalsh(small))
+
+
+def test_what_has_been_learned_of_smaller_arrays_has_no_larger_ones_fetched(placed_by, stats):
+    """As of ``T + 3 * n * np.eye(n)``, whose matrix of floats is smaller than that of complex numbers."""
+    placed_by(Crossover(98, 98, 32))
+    a = oxinp.asarray(A) + 0
+    oxinp.evaluate(a)
+    balance._settle(1)
+    try:
+        balance.limit = A.nbytes  # which the matrix is not below
+        before = stats()
+        found = np.asarray(oxinp.linalg.solve(a, a[:, :2]))
+        assert stats().launches > before.launches
+        assert stats().d2h_bytes - before.d2h_bytes < A.nbytes
+    finally:
+        balance.begin(65536, is_adaptive=True)
+    assert np.allclose(found, np.linalg.solve(A, A[:, :2]))
 
 
 def test_lapack_has_no_permission_to_write(placed_by):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.record import is_hosted
@@ -135,7 +136,10 @@ WAITING = frozenset({"cholesky", "eig", "eigvals", "eigh", "eigvalsh", "inv", "l
 
 
 def belongs_on_host(routine: str, a: Any) -> bool:
-    """Whether a stack is LAPACK's: it is on the host, or small enough to be fetched, and that is faster."""
+    """Whether a stack is LAPACK's: it is on the host, or small enough to be fetched, and that is faster.
+
+    What belongs on the device by what has been learned of its size is not fetched for less work than measured.
+    """
     is_ours = is_array(a)
     if not is_ours and type(a) is not np.ndarray:
         return False
@@ -147,6 +151,8 @@ def belongs_on_host(routine: str, a: Any) -> bool:
         return False
     found = crossover(routine, dtype if dtype.char in "fdFD" else np.dtype("f8"))
     cost = found.cost(square_order(shape), math.prod(shape[:-2]), is_resident=is_resident)
+    if is_resident and cost >= config.offload_threshold:
+        return False
     return placement.takes_to_host(routine, cost, HOST_WEIGHT)
 
 
