@@ -34,8 +34,8 @@ class Caller(NamedTuple):
 
     Attributes
     ----------
-    of_first, of_second : int
-        Where it returns to if it is asked for its first operand's class, or for its second one's.
+    of_first, of_second, of_both : int
+        Where it returns to if it is asked for its first operand's class, for its second one's, or for that of both.
     depth : int
         Bytes from there on the stack to where Python's function for operators returns to.
     interpreter : int
@@ -44,13 +44,14 @@ class Caller(NamedTuple):
 
     of_first: int
     of_second: int
+    of_both: int
     depth: int
     interpreter: int
 
 
-UNKNOWN = Caller(0, 0, 0, 0)
+UNKNOWN = Caller(0, 0, 0, 0, 0)
 """No function returns to there."""
-_OF_FIRST, _OF_SECOND, _DEPTH, _INTERPRETER, _UFUNC = stand_ins(10)[5:]
+_OF_FIRST, _OF_SECOND, _OF_BOTH, _DEPTH, _INTERPRETER, _UFUNC = stand_ins(11)[5:]
 _OWN = OWNER | ALIGNED | WRITEABLE
 _DTYPES = tuple(np.dtype(each) for each in (np.float64, np.float32, np.complex128))
 _NUM_REFERENCES = 2
@@ -134,22 +135,24 @@ def _find(words: ctypes.Array[ctypes.c_uint64], symbol: str, applied: Callable[[
     first = eval(f"lambda x: x {symbol} 1")  # noqa: S307 - a symbol of the table's
     nested = eval(f"lambda x: [y {symbol} 2.0 for y in (x,)]")  # noqa: S307
     second = eval(f"lambda x: 1 {symbol} x")  # noqa: S307
+    both = eval(f"lambda x: x {symbol} x")  # noqa: S307
     start, end = _interpreter()
-    one, other, reflected = (_stack(words, each) for each in (first, nested, second))
+    one, other, reflected, alike = (_stack(words, each) for each in (first, nested, second, both))
     in_c = _stack(words, lambda x: applied(x, 1))
     for i in range(1, _NUM_WORDS):
         address = one[i]
-        if start + 7 <= address < end and one[i] == other[i] == reflected[i] != in_c[i] and _follows_call(address):
-            if one[0] == other[0] == in_c[0] and all(start <= each < end for each in (one[0], reflected[0])):
-                return Caller(one[0], reflected[0], 8 * i, address)
+        is_common = one[i] == other[i] == reflected[i] == alike[i] != in_c[i]
+        if is_common and start + 7 <= address < end and _follows_call(address):
+            found = one[0], reflected[0], alike[0]
+            if one[0] == other[0] == in_c[0] and all(start <= each < end for each in found):
+                return Caller(*found, 8 * i, address)
             break
     return UNKNOWN
 
 
 def numbers(found: Caller, ufunc: np.ufunc) -> dict[int, int]:
     """Return what the stand-ins of `reuse` stand for in an operator's code, by who calls it and what computes it."""
-    given = (found.of_first, found.of_second, found.depth, found.interpreter, id(ufunc))
-    return dict(zip((_OF_FIRST, _OF_SECOND, _DEPTH, _INTERPRETER, _UFUNC), given, strict=True))
+    return dict(zip((_OF_FIRST, _OF_SECOND, _OF_BOTH, _DEPTH, _INTERPRETER, _UFUNC), (*found, id(ufunc)), strict=True))
 
 
 def reuse(function: Function, handle: str, operands: tuple[str, str], place: int, label: str) -> None:
@@ -250,7 +253,7 @@ def _require_interpreter(function: Function, label: str) -> None:
     """Go to a label unless the interpreter applies the operator."""
     code, is_called = function.code, function.new_label()
     code.load("rax", "rsp", function.depth_of_return())
-    for place in (_OF_FIRST, _OF_SECOND):
+    for place in (_OF_FIRST, _OF_SECOND, _OF_BOTH):
         code.set("rcx", place)
         code.compare("rax", "rcx")
         code.jump(is_called, "e")

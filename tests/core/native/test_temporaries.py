@@ -170,5 +170,6 @@ def test_arithmetic_warns_and_raises_in_the_line():
 def test_who_calls_is_the_interpreter():
     callers = [temporaries.caller(name) for name in OPERATORS.values()]
     assert len({each.interpreter for each in callers}) == 1
-    assert len({place for each in callers for place in (each.of_first, each.of_second)}) == 2 * len(callers)
+    assert len({place for each in callers for place in each[:2]}) == 2 * len(callers)
+    assert all(0 < each.depth < 200 and each.of_both for each in callers)
     assert temporaries.caller("and") is temporaries.UNKNOWN
