@@ -7,6 +7,7 @@ methods of arrays and SciPy's names are thin fronts over them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
@@ -107,7 +108,7 @@ class Op(Frozen, eq=False):
         and of its operand's rows, see `rowwise`; None where it is part of none.
     along_rows : callable or None
         ``along_rows(bound)`` -> `AlongRows`: the same where sizes like it have been planned for, by arithmetic; None
-        where it is no reduction of a matrix to a vector.
+        where it is no reduction of a matrix to a vector, or of a vector.
     gives_views : bool
         The plan may be asked for a first result that lies in any layout: the variant is then that layout. One step of
         it writes the result, so that a view is never half written.
@@ -156,15 +157,15 @@ class Op(Frozen, eq=False):
 
 
 class AlongRows(NamedTuple):
-    """A reduction along the rows of a matrix into a vector: what plans it, and for which operands.
+    """A reduction along the rows of a matrix into a vector, or of a vector: what plans it, and for which operands.
 
     Attributes
     ----------
     planner : KnownPasses
         One for all that compute the same.
-    shape : (int, int)
-    steps : tuple of (int, int)
-        Strides of the arrays that the matrix is made of, in elements.
+    shape : tuple of int
+    steps : tuple of (int, int), or of int
+        Strides of the arrays that the matrix or the vector is made of, in elements.
     alignments : tuple of int
         Of these arrays.
     nbytes : int
@@ -172,10 +173,13 @@ class AlongRows(NamedTuple):
     """
 
     planner: Any
-    shape: tuple[int, int]
-    steps: tuple[tuple[int, int], ...]
+    shape: tuple[int, ...]
+    steps: tuple[Any, ...]
     alignments: tuple[int, ...]
     nbytes: int
+
+
+along: Any = partial(tuple.__new__, AlongRows)  # of its fields, without a frame of Python's
 
 
 class BoundOp:

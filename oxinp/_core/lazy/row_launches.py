@@ -2,7 +2,8 @@
 
 `rowwise` plans a program for given layouts, which takes longer than a loop over ever new sizes gains by it. But what a
 kernel computes of the rows of a matrix depends on their length alone: ``np.sqrt((x[i:] ** 2).sum(axis=1))`` runs the
-same one for any number of rows. So what is launched is kept by structures and strides, and where the reductions by
+same one for any number of rows. And one of a single row, as in ``v / np.linalg.norm(v)``, serves all lengths of which
+each thread has as many units. So what is launched is kept by structures and strides, and where the reductions by
 themselves would run the same kernels as when it was planned, so does this: it gives the same bits as they do.
 """
 
@@ -15,7 +16,7 @@ from weakref import ref
 from oxinp._config import config
 from oxinp._core.lazy.balance import NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.calls import CALLS, Pending, waiting
+from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.expr import new_table
 from oxinp._core.lazy.placement import device
@@ -23,6 +24,7 @@ from oxinp._core.lazy.row_programs import merged
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._kernels.choice import MIN_TUNED_NBYTES
+from oxinp._kernels.elementwise.access import MAX_INDEX_32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,13 +32,17 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.calls import Call
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.op import AlongRows
+    from oxinp._core.lazy.row_programs import RowProgram
     from oxinp._core.memory.storage import Storage
 
+ONE = 1, 1, 1
 ACCESS = 16  # bytes: whether an address is a multiple of more makes no difference
 MAX_RANGES = 16
 NEAR, NEAR_MEASURED = 2, 8
 """By which part numbers of rows differ between which reductions run the same kernels if they do at both; and where the
 kernels are those that were measured near the problem, in steps of 2."""
+LENGTHS = "lengths of rows"  # by which a structure keeps the latest matrix, and how many in turn had rows of new ones
+MAX_LENGTHS = 8
 MAX_REUSED = 3
 """Times that the result of a reduction was asked for after the chain had been computed without it."""
 
@@ -51,8 +57,8 @@ class RowLaunch(NamedTuple):
     run : callable
         Launches the kernel with any grid and parameters.
     grid : tuple of int
-    parameters : list
-        Addresses and scalars behind the output's.
+    entries : tuple
+        Of the leaves of the chain and of those of the reductions what the kernel reads.
     constants : tuple of int
     alike : Alike
     calls : list of Call
@@ -61,7 +67,7 @@ class RowLaunch(NamedTuple):
 
     run: Any
     grid: tuple[int, int, int]
-    parameters: list[Any]
+    entries: tuple[Any, ...]
     constants: tuple[int, ...]
     alike: Alike
     calls: list[Call]
@@ -71,51 +77,68 @@ _launch = partial(tuple.__new__, RowLaunch)  # of its fields, without a frame of
 
 
 class Alike:
-    """Chains that differ in the number of rows.
+    """Chains that differ in the number of rows, or in the length of a single one.
 
     Attributes
     ----------
     version : int
         Of the settings.
-    ranges : list of (int, int, AnyRows or None)
-        Numbers of rows from one to another one, and what computes them.
+    ranges : list of (int, int, AnyRows, AnyLine or None)
+        Numbers of rows, or lengths, from one to another one, and what computes them.
     by_kernels : dict
-        The same by the kernels that the reductions are by themselves.
+        The same by the kernels that the reductions are by themselves. Of vectors the elements of a unit, the units of
+        which each thread has a batch, and by the number of those batches what computes them.
     order : tuple of int
         The parameters among the leaves of the chain and then those of the reductions.
-    met : int
+    size, met : int
+        The latest number of rows, or length, and how often these have been met: other ones count more.
     last : weak reference or None
         To the latest reduction that has not run.
     reused : int
         How many of these have run later: what needs them besides would have them computed twice.
     """
 
-    __slots__ = ("by_kernels", "last", "met", "order", "ranges", "reused", "version")
+    __slots__ = ("by_kernels", "last", "met", "order", "ranges", "reused", "size", "version")
 
     def __init__(self) -> None:
         self.version = config.version
         self.ranges: list[tuple[int, int, Any]] = []
         self.by_kernels: dict[tuple[Any, ...], Any] = {}
         self.order: tuple[int, ...] = ()
-        self.met = self.reused = 0
+        self.met = self.reused = self.size = 0
         self.last: ref[Call] | None = None
 
     def find(self, graph: Graph, target: Layout, calls: dict[int, Call], reductions: Sequence[AlongRows]) -> Any:
+        """Return what computes a graph of a size that is in none of the `ranges`; None where nothing does."""
+        find = self._find if len(reductions[0].shape) > 1 else self._find_line
+        return find(graph, target, calls, reductions)
+
+    def _find(self, graph: Graph, target: Layout, calls: dict[int, Call], reductions: Sequence[AlongRows]) -> Any:
         """Return what computes a graph of so many rows, which are in none of the ranges; None where nothing does."""
         num_rows = target.shape[0]
         kernels = _kernels_of(reductions, num_rows)
         if kernels is None:
             return None
         if kernels not in self.by_kernels:
-            self.met += 1
-            if self.met < MEETINGS:
+            if not self._has_met(num_rows):
                 return None
             missing(lambda: self._build(graph, target, calls, kernels))
         found = self.by_kernels[kernels]
         self._extend(reductions, num_rows, kernels, found)
         return found
 
+    def _has_met(self, size: int) -> bool:
+        """Whether chains that differ in the size have been met some times, or one of this size often enough."""
+        self.met += MEETINGS if size != self.size else 1
+        self.size = size
+        return self.met > MEETINGS * MEETINGS
+
     def _build(self, graph: Graph, target: Layout, calls: dict[int, Call], kernels: tuple[Any, ...]) -> None:
+        program = self._merged(graph, calls)
+        self.by_kernels[kernels] = None if program is None else program.any_size(graph, target)
+
+    def _merged(self, graph: Graph, calls: dict[int, Call]) -> RowProgram | None:
+        """Return the program of a chain and all its reductions; None where there is none."""
         count = len(graph.leaves)
         bound: dict[int, Any] = {}
         for place, call in calls.items():
@@ -123,11 +146,10 @@ class Alike:
             bound[place] = call.bound, tuple(range(count, count + len(leaves)))
             count += len(leaves)
         program = merged(graph, tuple(range(len(graph.leaves))), bound)
-        found = None
-        if program is not None and len(program.absorbed) == len(calls):
-            found = program.any_rows(graph, target)
-            self.order = tuple(program.entries)
-        self.by_kernels[kernels] = found
+        if program is None or len(program.absorbed) < len(calls):
+            return None
+        self.order = tuple(program.entries)
+        return program
 
     def _extend(self, reductions: Sequence[AlongRows], num_rows: int, kernels: tuple[Any, ...], found: Any) -> None:
         """Note numbers of rows around one for which the reductions run the same kernels, as they do at both ends."""
@@ -136,9 +158,56 @@ class Alike:
         ends = max(2, num_rows - num_rows // share), num_rows + num_rows // share
         least, most = [end if _kernels_of(reductions, end) == kernels else num_rows for end in ends]
         if least < most:
-            if len(self.ranges) >= MAX_RANGES:
-                self.ranges.clear()
-            self.ranges.append((least, most, found))
+            self._enter(least, most, found)
+
+    def _enter(self, least: int, most: int, found: Any) -> None:
+        if len(self.ranges) >= MAX_RANGES:
+            self.ranges.clear()
+        self.ranges.append((least, most if found is None else min(most, found.most), found))
+
+    def _find_line(self, graph: Graph, target: Layout, calls: dict[int, Call], reductions: Sequence[AlongRows]) -> Any:
+        """Return what computes a graph of so long vectors, see `AnyLine`; None where nothing does."""
+        (size,) = reductions[0].shape
+        kernels = _kernels_of_lines(reductions, size)
+        if kernels is None:
+            return None
+        if kernels not in self.by_kernels:
+            if not self._has_met(size):
+                return None
+            missing(lambda: self._build_line(graph, target, calls, kernels))
+        vector, per_round, lines = self.by_kernels[kernels]
+        count = -(-(size // vector) // per_round)
+        if count not in lines:
+            missing(lambda: self._build_line(graph, target, calls, kernels))
+        found = lines[count]
+        least, most = max(2, ((count - 1) * per_round + 1) * vector), (count * per_round + 1) * vector - 1
+        while least < size and _kernels_of_lines(reductions, least) != kernels:
+            least = (least + size + 1) // 2
+        while most > size and _kernels_of_lines(reductions, most) != kernels:
+            most = (most + size) // 2
+        self._enter(least, most, found)
+        return found
+
+    def _build_line(self, graph: Graph, target: Layout, calls: dict[int, Call], kernels: tuple[Any, ...]) -> None:
+        program = self._merged(graph, calls)
+        if program is None:  # whatever the length
+            self.by_kernels[kernels] = 1, MAX_INDEX_32, {1: None}
+            return
+        (size,) = program.rows.shape
+        vector, per_round, lines = self.by_kernels.setdefault(kernels, (*program.units_of_round(), {}))
+        lines[-(-(size // vector) // per_round)] = program.any_size(graph, target)
+
+
+def _kernels_of_lines(reductions: Sequence[AlongRows], size: int) -> tuple[Any, ...] | None:
+    """Return the kernels of reductions of vectors of a size; None where one has none, or takes more than one launch."""
+    num_sms = device().capability.num_sms
+    kernels: tuple[Any, ...] = ()
+    for planner, _, steps, alignments, _ in reductions:
+        again = planner.line_again(size, steps, alignments, num_sms)
+        if again is None:
+            return None
+        kernels += (again[0],)
+    return kernels
 
 
 def _kernels_of(reductions: Sequence[AlongRows], num_rows: int) -> tuple[Any, ...] | None:
@@ -154,7 +223,7 @@ def _kernels_of(reductions: Sequence[AlongRows], num_rows: int) -> tuple[Any, ..
 
 
 def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]) -> RowLaunch | None:
-    """Return the launch of a chain of reductions that have not run into a layout of one dimension; else None.
+    """Return the launch of a chain of reductions that have not run into a layout of a dimension or none; else None.
 
     Parameters
     ----------
@@ -165,14 +234,16 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
     others : sequence of Storage
         What else may be pending.
     """
-    (num_rows,) = target.shape
-    kinds: tuple[Any, ...] = ()
+    extents = target.shape
+    kinds: tuple[Any, ...] = target.strides, target.alignment % ACCESS
     calls: dict[int, Call] = {}
     reductions: list[AlongRows] = []
-    given = entries
-    for place, (where, entry) in enumerate(zip(graph.leaves, entries, strict=True)):
+    given, place, first = entries, -1, None
+    for where in graph.leaves:
+        place += 1
         if type(where) is not Layout:
             continue
+        entry = entries[place]
         call = entry.call if type(entry) is Pending else None
         if call is None or call.leaves is None:
             if not where.is_aligned:
@@ -180,56 +251,84 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
             kinds += (where.strides, where.alignment % ACCESS)
             continue
         along = call.bound.along_rows()
-        if along is None or along[1][0] != num_rows or where.strides != (where.dtype.itemsize,):
+        if along is None or call in calls.values() or _is_needed(entry, call, others):
             return None
-        for other in call.leaves:
-            if type(other) is Pending and other.call is not None:
+        planner, own, steps, alignments, _ = along
+        if first is None:
+            first = own
+            if len(own) == 2 and _has_rows_of_ever_new_lengths(graph, own):
                 return None
-        if call in calls.values() or _is_needed(entry, others):
+        is_line = len(own) == 1
+        if len(first) != len(own) or first[0] != own[0]:
+            return None
+        if where.strides != (_STILL[len(extents)] if is_line else (where.dtype.itemsize,)):
             return None
         calls[place] = call
         reductions.append(along)
-        planner, (_, length), steps, alignments, _ = along
-        kinds += (planner, length, steps, *[alignment % ACCESS for alignment in alignments])
+        kinds += (planner, own[1:], steps, *[alignment % ACCESS for alignment in alignments])
         given += call.leaves
-    if not calls or graph.structure.has_parts:
+    if first is None or (extents != first[:1] and (extents or len(first) > 1)) or graph.structure.has_parts:
         return None
-    alike = _alike((graph.structure, kinds, target.strides, target.alignment % ACCESS))
+    alike = _alike((graph.structure, kinds))
     if alike is None:
         return None
+    size = first[0]
     for least, most, known in alike.ranges:
-        if least <= num_rows <= most:
+        if least <= size <= most:
             found = known
             break
     else:
         found = alike.find(graph, target, calls, reductions)
-    if found is None or num_rows > found[-1]:
+    if found is None or size > found.most:
         return None
-    kernel, before, after, per_block, cluster, _ = found  # `AnyRows.again`, spelled out
-    run = anywhere(kernel)
+    run = anywhere(found[0])
     if run is None:
         return None
-    grid = -(-num_rows // per_block) * cluster, 1, 1
-    parameters = [getattr(given[place], "ptr", given[place]) for place in alike.order]
-    return _launch((run, grid, parameters, (*before, num_rows, *after), alike, [*calls.values()]))
+    grid = ONE
+    if len(first) == 1:
+        _, before, vector, has_rest, _ = found
+        count = size // vector
+        constants = (*before, 1, count, size - count * vector) if has_rest else (*before, 1, count)
+    else:
+        _, before, after, per_block, cluster, _ = found
+        grid, constants = (-(-size // per_block) * cluster, 1, 1), (*before, size, *after)
+    return _launch((run, grid, tuple([given[place] for place in alike.order]), constants, alike, [*calls.values()]))
 
 
-def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int, entries: tuple[Any, ...]) -> None:
+def _has_rows_of_ever_new_lengths(graph: Graph, shape: tuple[int, ...]) -> bool:
+    """Whether a structure is met with rows of another length nearly each time, each of which would take a kernel."""
+    plans = graph.structure.plans
+    last, count = plans.get(LENGTHS, (shape, 0))
+    if shape[1] != last[1]:
+        count += 1
+    elif shape[0] != last[0]:
+        count = 0
+    elif count == 0:
+        return False
+    plans[LENGTHS] = shape, count
+    is_new: bool = count > MAX_LENGTHS
+    return is_new
+
+
+_STILL = (), (0,), (0, 0)
+"""Strides of an element that is broadcast, by the number of dimensions."""
+
+
+def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     """Enqueue it, its result going to an address, and let placement learn that.
 
     Parameters
     ----------
-    launch, ptr
-    graph, entries
-        The chain and its leaves.
+    launch : RowLaunch
+    ptr : int
+    graph : Graph
+        The chain.
     nbytes : int
         Of the array that is written to.
     """
-    run, grid, parameters, constants, alike, calls = launch
-    run(grid, ptr, *parameters, *constants)
+    run, grid, entries, constants, alike, calls = launch
+    run(grid, ptr, *[getattr(entry, "ptr", entry) for entry in entries], *constants)
     alike.last = ref(calls[0])
-    for call in calls:
-        entries += call.leaves or ()
     size = balance.ran(nbytes, entries)
     if size < NUM_SIZES and is_sampled():
         cost = host_nbytes(graph.structure) * graph.layout.size
@@ -249,7 +348,7 @@ def _alike(key: Any) -> Alike | None:
     return None if alike.reused >= MAX_REUSED else alike
 
 
-def _is_needed(entry: Pending, others: Sequence[Storage]) -> bool:
+def _is_needed(entry: Pending, call: Call, others: Sequence[Storage]) -> bool:
     """Whether an array has the result of a reduction, or something else that waits reads it."""
     owner = None if entry.owner is None else entry.owner()  # `Pending.is_held`, spelled out
     value = None if owner is None else owner.value
@@ -259,7 +358,12 @@ def _is_needed(entry: Pending, others: Sequence[Storage]) -> bool:
         value = other.value
         if value is not None and value[0].nodes and entry in value[1]:
             return True
-    return len(CALLS) > 1 and any(call.reads(entry) for call in waiting())
+    if len(CALLS) > 1:
+        for reference in list(CALLS):
+            reader = reference()
+            if reader is not None and reader is not call and reader.reads(entry):
+                return True
+    return False
 
 
 __all__ = ["RowLaunch", "launch_of", "run"]

@@ -106,20 +106,28 @@ class RowProgram:
         results = [problem.Output(number, operand(self.rows.over(layout))) for number, layout in outputs]
         return operands, self.items, results
 
-    def any_rows(self, graph: Graph, target: Layout) -> Any:
-        """Return the launch that computes the graph's result into a layout, for any number of rows of one axis.
+    def units_of_round(self) -> tuple[int, int]:
+        """Return the elements of a unit, and the units of a row of which each thread has one batch."""
+        walk = self.rows.walk
+        return walk.vector, walk.group * max([item.batch for item in self.items if hasattr(item, "batch")])
 
-        It is an `AnyRows`, whose kernel is loaded; None where there is none.
+    def any_size(self, graph: Graph, target: Layout) -> Any:
+        """Return the launch that computes the graph's result into a layout for other sizes, too; None where none does.
+
+        It is an `AnyRows` of a matrix and its rows, an `AnyLine` of a single row. Its kernel is loaded.
         """
         shape, num_axes, walk = self.rows
-        if num_axes != 1 or len(shape) != 2:
+        if num_axes != 1 or len(shape) > 2:
             return None
         planner = importlib.import_module(ROWWISE)
-        problem = *self._operands([(self.values[graph.result], target)]), walk, device().capability
-        found = planner.any_rows(shape, *problem)
-        if found is not None:
-            load(planner.plan(shape, 1, *problem))
-        return found
+        find = planner.any_rows if len(shape) > 1 else planner.any_line
+        problem = self._operands([(self.values[graph.result], target)])
+        found = find(shape, *problem, walk, device().capability)
+        if found is None:
+            return None
+        made, plan = found
+        load(plan)
+        return made
 
     def describe(self) -> str:
         """Say in a few words what the kernel computes."""

@@ -75,8 +75,11 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
         return None
     near = (graph, *[entry.call.bound for entry in results])
     has_met = near in _MERGED  # if what these are made of has been, too
-    if not has_met and is_patient and _is_once(graph, results):
-        return _again(storage, value, others) if not wanted and graph.layout.ndim == 1 else None
+    if not has_met and is_patient:
+        if not wanted and graph.layout.ndim < 2 and (done := _again(storage, value, others)) is not None:
+            return done
+        if _is_once(graph, results):
+            return None
     met = _Met()
     places = met.meet(graph, leaves)
     key = keyed(tuple(met.key))
@@ -115,7 +118,7 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
 
 
 def _again(storage: Storage, value: Value, others: Sequence[Storage]) -> Value | None:
-    """Compute a vector made of reductions of matrices by arithmetic alone; None where there is more to do."""
+    """Compute a vector or an element made of reductions by arithmetic alone; None where there is more to do."""
     graph, leaves, _ = value
     if here.are_several or REPORTS:
         return None
@@ -124,7 +127,7 @@ def _again(storage: Storage, value: Value, others: Sequence[Storage]) -> Value |
     if found is None:
         return None
     buffer = device().allocate(layout.nbytes)
-    row_launches.run(found, buffer.ptr, graph, layout.nbytes, leaves)
+    row_launches.run(found, buffer.ptr, graph, layout.nbytes)
     done = storage.value = leaf(layout), (buffer,), next_mask()
     return done
 

@@ -140,7 +140,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         if (
             CALLS
             and chain[4] is not None
-            and layout.ndim == 1
+            and layout.ndim < 2
             and attempt(_run_rows, storage, layout, chain, value._held)
         ):
             return True
@@ -221,14 +221,15 @@ def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Pending
 def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None) -> bool:
     """Do what `_run` does of a chain of reductions along rows and of the reductions, where one launch does all of it.
 
-    It reads nothing of the storage. False where nothing has been done.
+    Only an element may be written of what is read: that is after all has been. False where nothing has been done.
     """
     value = storage.value
     _, _, entries, mask, graph = chain
     if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
         return False
     _, (buffer,), own_mask = value
-    if own_mask & SHARED or mask & own_mask or layout.nbytes < balance.limit:
+    reads_it = mask & own_mask
+    if own_mask & SHARED or (reads_it and layout.size > 1) or layout.nbytes < balance.limit:
         return False
     if not (layout._injective or layout.is_injective) or (type(buffer) is Pending and buffer.call is not None):
         return False
@@ -239,16 +240,22 @@ def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage |
         return False
     for call in found.calls:
         if call.mask & own_mask:
-            return False
+            reads_it = own_mask
+    if reads_it and layout.size > 1:
+        return False
     if CALLS or schedule.PENDING:
         flush_readers(value, source, found.calls[0], layout)
     if storage.value is not value:  # memory for these may have taken it
         return False
-    row_launches.run(found, buffer.ptr + layout.offset, graph, value[0].layout.nbytes, entries)
+    row_launches.run(found, buffer.ptr + layout.offset, graph, value[0].layout.nbytes)
+    if layout.size == 1:
+        singles.count(graph)
     if type(buffer) is Pending:  # `note_written`, spelled out
         buffer = buffer.buffer
     storage.value = (value[0], (buffer,), own_mask)
     storage.host = storage.stale = None
+    if source is not None and reads_it:
+        read_back(source, storage, layout, found.entries)
     return True
 
 

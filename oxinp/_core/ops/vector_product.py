@@ -15,7 +15,7 @@ from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.executor import RUNS
 from oxinp._core.lazy.expr import leaf, new_table, remember
 from oxinp._core.lazy.handle import device_value
-from oxinp._core.lazy.op import RENTED, AlongRows, BoundOp
+from oxinp._core.lazy.op import RENTED, AlongRows, BoundOp, along
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
@@ -206,7 +206,7 @@ class MatrixProduct(_Summed):
             return None
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
-        return AlongRows(planner, left.shape, steps, (left.alignment, right.alignment), 2 * itemsize)  # type: ignore[arg-type]
+        return along((planner, left.shape, steps, (left.alignment, right.alignment), 2 * itemsize))  # type: ignore[no-any-return]
 
 
 class InnerProduct(_Summed):
@@ -246,6 +246,16 @@ class InnerProduct(_Summed):
             left.size, steps, (left.alignment, right.alignment), device().capability.num_sms
         )
         return again or self._planned_otherwise(_INNER_PLANNERS, variant)
+
+    def along_rows(self) -> AlongRows | None:
+        """See `BoundOp.along_rows`."""
+        left, right = self.left, self.right
+        planner = _INNER_PLANNERS.get(left.dtype) or self._planner(_INNER_PLANNERS)
+        if planner is None or self.op is _ALONE:
+            return None
+        itemsize = left.dtype.itemsize
+        steps = left.strides[0] // itemsize, right.strides[0] // itemsize
+        return along((planner, left.shape, steps, (left.alignment, right.alignment), 2 * itemsize))  # type: ignore[no-any-return]
 
 
 def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from functools import partial
 from typing import Any, NamedTuple
 
 from oxinp._core.lazy.chains import arrays, input_types, instructions, line_of, operand
 from oxinp._core.lazy.expr import Graph
-from oxinp._core.lazy.op import AlongRows, BoundOp, RowWalk
+from oxinp._core.lazy.op import AlongRows, BoundOp, RowWalk, along
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import Layout
 from oxinp._kernels.plan import Again, Flagged, Joined, Plan
@@ -80,18 +79,25 @@ def _operands_of(graph: Graph) -> tuple[tuple[tuple[int, int], ...], tuple[int, 
 
 
 def along_rows(bound: BoundOp) -> AlongRows | None:
-    """Return the reduction of a matrix along its rows, see `Op.along_rows`."""
+    """Return the reduction of a matrix along its rows, or of a vector, see `Op.along_rows`."""
     wanted: Reduced = bound.parameters
     (graph,) = bound.graphs
-    structure = graph.structure
-    if wanted.axes != (1,) or len(graph.shape) != 2 or structure.is_flagged or structure.has_parts:
-        return None
     (result,) = bound.layouts
+    structure, shape = graph.structure, graph.shape
+    if wanted.axes != (len(shape) - 1,) or len(shape) > 2 or result.ndim != len(shape) - 1:
+        return None
     planner = structure.plans.get(("reduction", wanted.op, wanted.mask, result.dtype))  # `key_of`, spelled out
-    operands = None if planner is None or wanted.op.num_parameters or result.ndim != 1 else _operands_of(graph)
+    if planner is None or wanted.op.num_parameters or structure.is_flagged or structure.has_parts:
+        return None
+    operands: Any
+    if len(shape) == 2:
+        operands = _operands_of(graph)
+    elif (operands := line_of(graph.leaves)) is not None:
+        _, *operands = operands
     if operands is None:
         return None
-    return _along((planner, graph.shape, *operands, sum([kind.itemsize for kind in structure.kinds])))
+    found: AlongRows = along((planner, shape, *operands, sum([kind.itemsize for kind in structure.kinds])))
+    return found
 
 
 def row_walk(bound: BoundOp) -> RowWalk | None:
@@ -104,9 +110,6 @@ def row_walk(bound: BoundOp) -> RowWalk | None:
     module = importlib.import_module("oxinp._kernels.rowwise.plan")
     walk = module.walk_of(planner.passes(*problem, device().capability))
     return None if walk is None else RowWalk(wanted.op, wanted.axes, wanted.mask, walk)
-
-
-_along = partial(tuple.__new__, AlongRows)  # of its fields, without a frame of Python's
 
 
 def _planner(bound: BoundOp, target: Layout | None) -> tuple[Any, tuple[Any, ...]]:

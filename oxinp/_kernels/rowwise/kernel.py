@@ -59,6 +59,8 @@ class RowwiseSpec(Frozen):
         Blocks that share a row, each with `units` per thread.
     sharing : str
         How, see `sharing`; empty for one block.
+    is_ordered : bool
+        A block has read everything before it stores what there is one element of per row, which may be one of these.
     rest : int
         Elements behind the last full unit that a thread may have.
     """
@@ -72,6 +74,7 @@ class RowwiseSpec(Frozen):
     rest: int
     cluster: int = 1
     sharing: str = ""
+    is_ordered: bool = False
 
     @property
     def block(self) -> int:
@@ -145,6 +148,8 @@ class _Rowwise:
         else:
             for level in range(self.program.num_passes):
                 self.compute_again(level)
+        if spec.is_ordered:
+            k.barrier()
         self.store_uniform()
         if self.rank is not None:
             cluster_barrier(k)  # other blocks may still read from this one

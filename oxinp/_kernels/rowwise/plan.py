@@ -66,6 +66,28 @@ class AnyRows(NamedTuple):
     most: int
 
 
+class AnyLine(NamedTuple):
+    """The launch of a row program on a single row of any length for which a thread has as many units.
+
+    Attributes
+    ----------
+    kernel : Kernel
+    before : tuple of int
+        Constants before the number of rows, that of units, and that of the elements behind those if there may be any.
+    vector : int
+        Elements of a unit.
+    has_rest : bool
+    most : int
+        Elements up to which indices of 32 bits hold.
+    """
+
+    kernel: Kernel
+    before: tuple[int, ...]
+    vector: int
+    has_rest: bool
+    most: int
+
+
 class Walk(NamedTuple):
     """How a reduction goes through a row, and a row-wise kernel with it: see `RowwiseSpec` and `RowReduction`.
 
@@ -134,8 +156,16 @@ def plan(
     device : Limits
     """
     found = choose(shape, num_axes, operands, items, results, walk, device)
-    if found is None:
-        return None
+    return None if found is None else _planned(found, shape, operands, results)
+
+
+def _planned(
+    found: tuple[RowwiseSpec, Grid, tuple[int, ...]],
+    shape: tuple[int, ...],
+    operands: Sequence[Operand | ScalarOperand],
+    results: Sequence[Output],
+) -> Plan:
+    """Return the plan of what was chosen."""
     spec, grid, constants = found
     arrays = [result.operand for result in results] + [x for x in operands if isinstance(x, Operand)]
     arguments = (*outputs(len(results)), *inputs(len(operands)))
@@ -150,8 +180,10 @@ def any_rows(
     results: Sequence[Output],
     walk: Walk,
     device: Limits,
-) -> AnyRows | None:
+) -> tuple[AnyRows, Plan] | None:
     """Return the launch of a row program on matrices of as long rows; None where it depends on how many there are.
+
+    With it comes the plan for this matrix, of the same kernel.
 
     Parameters are those of `plan`, for rows of one axis.
     """
@@ -166,7 +198,35 @@ def any_rows(
     spec, _, constants = found
     place = -3 if spec.rest else -2
     most = (MAX_INDEX_32 - 1 - max(along) * length) // max(*down, length)
-    return AnyRows(kernel.make(spec), constants[:place], constants[place + 1 :], per_block(spec), spec.cluster, most)
+    planned = _planned(found, shape, operands, results)
+    made = kernel.make(spec)
+    return AnyRows(made, constants[:place], constants[place + 1 :], per_block(spec), spec.cluster, most), planned
+
+
+def any_line(
+    shape: tuple[int],
+    operands: Sequence[Operand | ScalarOperand],
+    items: Sequence[Item],
+    results: Sequence[Output],
+    walk: Walk,
+    device: Limits,
+) -> tuple[AnyLine, Plan] | None:
+    """Return the launch of a row program on a single row; None where it depends on its length. See `any_rows`.
+
+    A result of one element may be one of those that are read: that is stored after all of them have been.
+    """
+    arrays = [result.operand for result in results] + [x for x in operands if isinstance(x, Operand)]
+    steps = [x.strides[0] for x in arrays]
+    if min(steps) < 0:
+        return None
+    found = choose(shape, 1, operands, items, results, walk, device, any_length=True)
+    if found is None or found[0].chain.index_bits != 32:
+        return None
+    spec, _, constants = found
+    before = constants[: -3 if spec.rest else -2]
+    most = (MAX_INDEX_32 - 1) // max(*steps, 1)
+    line = AnyLine(kernel.make(spec), before, spec.vector, spec.rest > 0, most)
+    return line, _planned(found, shape, operands, results)
 
 
 def per_block(spec: RowwiseSpec) -> int:
@@ -182,8 +242,14 @@ def choose(
     results: Sequence[Output],
     walk: Walk,
     device: Limits,
+    *,
+    any_length: bool = False,
 ) -> tuple[RowwiseSpec, Grid, tuple[int, ...]] | None:
-    """Return the Spec, the grid and the constants of a row program; None where no kernel computes it."""
+    """Return the Spec, the grid and the constants of a row program; None where no kernel computes it.
+
+    Parameters are those of `plan`, and whether the kernel is to serve other lengths for which each thread has as many
+    units.
+    """
     if not any(isinstance(item, RowReduction) for item in items):  # nobody wants its result any more
         return None
     arrays = [result.operand for result in results] + [x for x in operands if isinstance(x, Operand)]
@@ -209,19 +275,21 @@ def choose(
     batch = max([item.batch for item in items if isinstance(item, RowReduction)])
     units = -(-num_units // (group * batch)) * batch
     num_rest = length - num_units * vector
-    rest = -(-(vector - 1) // group) if num_rest else 0
-    spec = RowwiseSpec(chain, tuple(items), group, vector, units, num_units == group * units, rest)
+    rest = -(-(vector - 1) // group) if num_rest or any_length else 0
+    is_full = num_units == group * units and not any_length
+    spec = RowwiseSpec(chain, tuple(items), group, vector, units, is_full, rest, is_ordered=any_length)
     program = spec.program
     if any(program.is_uniform[number] != (operand.kind == OUTER) for number, operand in chain.outputs):
         return None
     most = MAX_GATHERED if group <= BLOCK else MAX_HELD_BY_LARGE_BLOCK
     if walk.num_chunks > 1 or program.held_words() * vector * units > most:
-        shared = _in_cluster(spec, walk, num_units) if device.cc >= (9, 0) and not rest else None
+        is_sharing = device.cc >= (9, 0) and not rest and not any_length
+        shared = _in_cluster(spec, walk, num_units) if is_sharing else None
         if shared is None and (walk.num_chunks > 1 or group > BLOCK):
             return None  # there are too few rows to read each on one multiprocessor
         spec = shared or spec.replace(units=0, is_full=False)
     num_rows = kept.size
-    counts = (num_rows, num_units, num_rest) if num_rest else (num_rows, num_units)
+    counts = (num_rows, num_units, num_rest) if rest else (num_rows, num_units)
     constants = (*chain.constants(nest), *counts, *Splitter.constants(kept.shape, chain.index_bits))
     return spec, (-(-num_rows // per_block(spec)) * spec.cluster, 1, 1), constants
 
@@ -261,4 +329,4 @@ def _classify(x: Operand, nest: Nest, i: int, vector: int) -> OperandSpec:
     return OperandSpec(x.type, UNIT if is_unit else STRIDED, shift != 0)
 
 
-__all__ = ["AnyRows", "Walk", "any_rows", "choose", "plan", "walk_of"]
+__all__ = ["AnyLine", "AnyRows", "Walk", "any_line", "any_rows", "choose", "plan", "walk_of"]

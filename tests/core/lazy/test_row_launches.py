@@ -1,12 +1,16 @@
-"""Chains of reductions along rows, of ever new numbers of rows: one launch, and the very bits of several."""
+"""Chains of reductions along rows, of ever new sizes: one launch, and the very bits of several."""
 
 # ruff: noqa: ARG001, ICN001 - programs of one signature, and oxinp is np
+
+from types import SimpleNamespace
 
 import numpy
 import pytest
 
 import oxinp as np
 from oxinp._core.lazy import row_launches
+from oxinp._core.lazy.balance import NUM_SIZES
+from oxinp._core.lazy.calls import Pending
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device", "unwatched")
@@ -125,6 +129,98 @@ def test_operands_that_are_written_to_are_read_before(twin):
         return a
 
     assert_same(body(np), body(numpy), ulp=64)
+
+
+def reflected(n, a):
+    """Reduce to triangular form by reflections, whose vectors are overwritten by what is made of their norms."""
+    for k in range(a.shape[1]):
+        v = a[k:, k].copy()
+        v[0] += n.copysign(n.linalg.norm(v), v[0])
+        v /= n.linalg.norm(v)
+        a[k:, k:] -= 2 * n.outer(v, v @ a[k:, k:])
+    return a
+
+
+def orthogonal(n, a):
+    q, r = n.zeros(a.shape), n.zeros((a.shape[1],) * 2)
+    for k in range(a.shape[1]):
+        v = a[:, k].copy()
+        h = q[:, :k].T @ v
+        v -= q[:, :k] @ h
+        r[:k, k] += h
+        r[k, k] = n.linalg.norm(v)
+        q[:, k] = v / r[k, k]
+    return q
+
+
+def ratios(n, a):
+    out = n.zeros(a.shape)
+    for i in range(a.shape[1] - 3):
+        w = a[i:, i] * 2
+        w /= w.max()
+        out[i:, i] = w - w.min() / w.sum()
+        out[i, i] = n.sqrt(w @ w) + out[i + 1, i]
+        out[i + 1, i + 1] = n.sqrt(out[i:, i] @ out[i:, i])
+    return out
+
+
+VECTORS = {program.__name__: program for program in (reflected, orthogonal, ratios)}
+
+
+@pytest.mark.parametrize("program", VECTORS.values(), ids=VECTORS)
+def test_vectors_give_the_bits_of_several_launches(monkeypatch, program):
+    given = numpy.random.default_rng(5).random((300, 120))
+    got = program(np, np.array(given))
+    numpy.testing.assert_allclose(numpy.asarray(got), program(numpy, given.copy()), rtol=1e-9, atol=1e-9)
+    separate = several(monkeypatch, lambda: program(np, np.array(given)))
+    assert numpy.asarray(got).tobytes() == numpy.asarray(separate).tobytes()
+
+
+def test_vectors_of_ever_new_lengths_and_what_is_made_of_them_are_one_launch(launches):
+    given = numpy.random.default_rng(5).random((300, 120))
+    launches(lambda: reflected(np, np.array(given)))
+    a = np.array(given)
+    assert launches(lambda: reflected(np, a)) <= 120 * 5 + 12  # the copy, twice a norm, the product and the update
+
+
+def test_a_value_outlives_the_element_that_it_was_computed_from_and_written_to(twin):
+    def body(n):
+        found = []
+        v = n.array(numpy.random.default_rng(6).random(400))
+        for k in range(40):
+            norm = n.sqrt(v[k:] @ v[k:])
+            chain = v[k] + n.sqrt((v[k:] * v[k:]).sum())
+            v[k] = chain
+            found += [float(chain), float(v[k]), float(norm)]
+        return n.array(found)
+
+    numpy.testing.assert_allclose(numpy.asarray(body(np)), body(numpy), rtol=1e-12)
+
+
+def test_rows_of_ever_new_lengths_have_no_kernel_each(monkeypatch):
+    built = []
+    build = row_launches.Alike._build
+    monkeypatch.setattr(row_launches.Alike, "_build", lambda self, *args: built.append(args) or build(self, *args))
+    a = np.array(numpy.random.default_rng(7).random((90, 200)))
+    for k in range(60, 200):
+        for _ in range(6):
+            v = a[:, 3].copy()
+            v -= a[:, :k] @ a[0, :k]
+            np.evaluate(v)
+    assert len(built) <= 12
+
+
+def test_what_is_read_alone_counts_as_memory(monkeypatch):
+    """A reduction that is computed on the way has none, and asking for it would have it run."""
+    read = []
+    stub = SimpleNamespace(ran=lambda _, entries: read.append(entries) or NUM_SIZES)
+    monkeypatch.setattr(row_launches, "balance", stub)
+    x = np.array(numpy.random.default_rng(8).random((N, LENGTH)))
+    a = np.zeros((N, N))
+    for i in range(60):
+        a[i, i:] = np.sqrt((x[i:] * x[i:]).sum(axis=1))
+    assert len(read) > 30
+    assert not any(type(entry) is Pending and entry.call is not None for entries in read for entry in entries)
 
 
 def test_settings_that_change_are_followed(monkeypatch):
