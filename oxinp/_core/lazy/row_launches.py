@@ -43,6 +43,9 @@ NEAR, NEAR_MEASURED = 2, 8
 kernels are those that were measured near the problem, in steps of 2."""
 LENGTHS = "lengths of rows"  # by which a structure keeps the latest matrix, and how many in turn had rows of new ones
 MAX_LENGTHS = 8
+OFTEN = 9  # times that chains are met before a kernel is made of them and their reductions
+SHORT, OFTEN_OF_SHORT = 1 << 10, 999
+"""Elements of vectors of which kernels serve a few lengths, and the same for those."""
 MAX_REUSED = 3
 """Times that the result of a reduction was asked for after the chain had been computed without it."""
 
@@ -90,8 +93,10 @@ class Alike:
         which each thread has a batch, and by the number of those batches what computes them.
     order : tuple of int
         The parameters among the leaves of the chain and then those of the reductions.
-    size, met : int
-        The latest number of rows, or length, and how often these have been met: other ones count more.
+    size : int
+        The latest number of rows, or length.
+    met : dict
+        How often they have been met, by the same kernels.
     last : weak reference or None
         To the latest reduction that has not run.
     reused : int
@@ -105,7 +110,8 @@ class Alike:
         self.ranges: list[tuple[int, int, Any]] = []
         self.by_kernels: dict[tuple[Any, ...], Any] = {}
         self.order: tuple[int, ...] = ()
-        self.met = self.reused = self.size = 0
+        self.met: dict[tuple[Any, ...], int] = {}
+        self.reused = self.size = 0
         self.last: ref[Call] | None = None
 
     def find(self, graph: Graph, target: Layout, calls: dict[int, Call], reductions: Sequence[AlongRows]) -> Any:
@@ -120,18 +126,21 @@ class Alike:
         if kernels is None:
             return None
         if kernels not in self.by_kernels:
-            if not self._has_met(num_rows):
+            if not self._has_met(kernels, num_rows, OFTEN):
                 return None
             missing(lambda: self._build(graph, target, calls, kernels))
         found = self.by_kernels[kernels]
         self._extend(reductions, num_rows, kernels, found)
         return found
 
-    def _has_met(self, size: int) -> bool:
-        """Whether chains that differ in the size have been met some times, or one of this size often enough."""
-        self.met += MEETINGS if size != self.size else 1
+    def _has_met(self, kernels: tuple[Any, ...], size: int, times: int) -> bool:
+        """Whether chains have been met some times whose reductions run these kernels; those of another size count more.
+
+        What is compiled for them takes as long as thousands of launches; it is of no use for a few.
+        """
+        count = self.met[kernels] = self.met.get(kernels, 0) + (1 if size == self.size else MEETINGS)
         self.size = size
-        return self.met > MEETINGS * MEETINGS
+        return count > times
 
     def _build(self, graph: Graph, target: Layout, calls: dict[int, Call], kernels: tuple[Any, ...]) -> None:
         program = self._merged(graph, calls)
@@ -172,7 +181,7 @@ class Alike:
         if kernels is None:
             return None
         if kernels not in self.by_kernels:
-            if not self._has_met(size):
+            if not self._has_met(kernels, size, OFTEN if size >= SHORT else OFTEN_OF_SHORT):
                 return None
             missing(lambda: self._build_line(graph, target, calls, kernels))
         vector, per_round, lines = self.by_kernels[kernels]

@@ -167,6 +167,13 @@ def ratios(n, a):
 VECTORS = {program.__name__: program for program in (reflected, orthogonal, ratios)}
 
 
+@pytest.fixture
+def soon(monkeypatch):
+    """Let short vectors have kernels as soon as long ones."""
+    monkeypatch.setattr(row_launches, "OFTEN_OF_SHORT", row_launches.OFTEN)
+
+
+@pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("program", VECTORS.values(), ids=VECTORS)
 def test_vectors_give_the_bits_of_several_launches(monkeypatch, program):
     given = numpy.random.default_rng(5).random((300, 120))
@@ -176,6 +183,15 @@ def test_vectors_give_the_bits_of_several_launches(monkeypatch, program):
     assert numpy.asarray(got).tobytes() == numpy.asarray(separate).tobytes()
 
 
+def test_short_vectors_of_ever_new_lengths_have_no_kernels_for_a_few_of_them(monkeypatch):
+    built = []
+    build = row_launches.Alike._build_line
+    monkeypatch.setattr(row_launches.Alike, "_build_line", lambda self, *args: built.append(args) or build(self, *args))
+    reflected(np, np.array(numpy.random.default_rng(5).random((200, 150))))
+    assert not built
+
+
+@pytest.mark.usefixtures("soon")
 def test_vectors_of_ever_new_lengths_and_what_is_made_of_them_are_one_launch(launches):
     given = numpy.random.default_rng(5).random((300, 120))
     launches(lambda: reflected(np, np.array(given)))
@@ -183,6 +199,7 @@ def test_vectors_of_ever_new_lengths_and_what_is_made_of_them_are_one_launch(lau
     assert launches(lambda: reflected(np, a)) <= 120 * 5 + 12  # the copy, twice a norm, the product and the update
 
 
+@pytest.mark.usefixtures("soon")
 def test_a_value_outlives_the_element_that_it_was_computed_from_and_written_to(twin):
     def body(n):
         found = []
