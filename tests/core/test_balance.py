@@ -456,11 +456,18 @@ def test_what_is_computed_from_a_selection_counts_as_the_array_it_is_from(config
     np.evaluate(large, mask)
     chosen = large[mask]
     assert 0 < chosen.nbytes < 8192
+    gathered = matrix(np, (300,))[np.nonzero(mask)[0] % 300]
+    np.evaluate(gathered)
     leaves = chain(chosen * 2.0)[1]
     learned = Balance()
     assert learned.ran(chosen.nbytes, leaves) == NUM_SIZES
+    assert learned.ran(chosen.nbytes, chain(gathered * 2.0)[1]) < NUM_SIZES  # by what was computed of a selection
+    numbers = np.nonzero(mask)[0]
+    gathered = large[numbers]
+    np.evaluate(gathered)
+    assert learned.ran(chosen.nbytes, chain(gathered * 2.0)[1]) == NUM_SIZES
     before = len(balance_module._SELECTED)
-    del leaves, chosen
+    del leaves, chosen, gathered, numbers
     assert len(balance_module._SELECTED) < before
 
 

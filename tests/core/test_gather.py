@@ -8,8 +8,10 @@ import pytest
 import oxinp as np
 from oxinp import _runtime
 from oxinp._core.lazy import executor, op
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.ops import masks
 from oxinp._kernels.index import gather, grouped_take
+from oxinp._ptx.types import i64
 from tests.comparator import assert_same
 from tests.thinned import thinned
 
@@ -461,3 +463,45 @@ def test_indices_of_several_axes_are_arrays_of_their_own():
     assert_same(rows, expected[0] + 100)
     assert_same(columns[1:], expected[1][1:])
     assert columns[0] == -1
+
+
+@pytest.mark.parametrize("is_checked", [False, True])
+@pytest.mark.parametrize("code", ["f", "D"])
+def test_vectors_of_other_sizes_are_read_by_arithmetic(code, is_checked):
+    for count, extent, stride in [
+        (5, 9, 1),
+        (3000, 70_000, -3),
+        (100_000, 31, 2),
+        (1 << 31, 5, 1),
+        (1 << 22, 1 << 25, 1),
+    ]:
+        type_ = DEVICE_TYPES[numpy.dtype(code)]
+        options = {"is_checked": is_checked, "may_group": True}
+        plan = gather.take([], (count, stride), [], extent, type_, i64, 16, **options)
+        first = gather.take([], (7, 1), [], 11, type_, i64, 16, **options).steps[0].kernel
+        again = gather.take_again(first, count, stride, extent, type_.nbytes, is_checked=is_checked)
+        is_other = len(plan.steps) > 1 or plan.steps[0].kernel is not first
+        assert (again is None) == is_other
+        if again is not None:
+            (step,) = plan.steps
+            assert again == (step.kernel, step.grid, step.constants)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 4)], ids=str)
+def test_nothing_is_prepared_for_ever_new_numbers_of_indices(shape, monkeypatch):
+    """As in a loop that keeps ever fewer elements: what has been planned once takes arithmetic."""
+    draw = numpy.random.default_rng(3)
+    kept = draw.random((2000, *shape)), draw.integers(-9, 9, (2000, *shape))
+    ours = [np.asarray(x) * 1 for x in kept]
+    for turn in range(8):
+        number = len(kept[0]) - 7 * (turn + 1)
+        index = draw.permutation(len(kept[0]))[:number]
+        kept = [x[index] for x in kept]
+        mine = np.asarray(index)
+        np.evaluate(mine)
+        ours = [x[mine] for x in ours]
+        if turn == 5:
+            monkeypatch.setattr(op.BoundOp, "_build", None)
+        np.evaluate(*ours)
+    for x, y in zip(ours, kept, strict=True):
+        check(x, y)

@@ -258,6 +258,15 @@ class Balance:
         for buffer in buffers:
             _SELECTED[ref(buffer, _forget)] = nbytes
 
+    def gathered(self, buffer: Any, leaves: Sequence[Any]) -> None:
+        """Note that what is in a Buffer has been gathered: by numbers that have been selected it is selected, too."""
+        if not _SELECTED:
+            return
+        held = [entry if type(entry) is Buffer else getattr(entry, "buffer", None) for entry in leaves]
+        found = [_SELECTED.get(ref(each), 0) for each in held if each is not None]
+        if any(found):
+            _SELECTED[ref(buffer, _forget)] = max(*found, *[each.nbytes for each in held if each is not None])
+
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
         self.has_waited = True

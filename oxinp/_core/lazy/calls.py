@@ -138,6 +138,8 @@ class Call:
         else:
             self._settle(buffers)
         bound = self.bound
+        if bound.op.gathers:
+            balance.gathered(buffers[0], leaves)
         size = balance.ran(bound.layouts[0].nbytes, leaves)
         if size < NUM_SIZES:  # `BoundOp.weigh`, spelled out
             extra = bound.extra if is_first else 0.0

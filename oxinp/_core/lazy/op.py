@@ -123,6 +123,8 @@ class Op(Frozen, eq=False):
         for which it raises. Such an operation runs at once.
     mutates : tuple of int
         Operands that are written to.
+    gathers : bool
+        The result is as many elements as an operand that may have been selected, see `Balance.gathered`.
     linear_in, vjp, batch, draws : object
         Room for gradients, batching and tracing: operands that the results are linear in, the rule of the
         vector-Jacobian product with what it keeps, the rule of batching, whether random numbers are drawn.
@@ -150,6 +152,7 @@ class Op(Frozen, eq=False):
     has_spare: bool = False
     sized: Callable[[BoundOp, tuple[int, ...]], tuple[Layout, ...]] | None = None
     mutates: tuple[int, ...] = ()
+    gathers: bool = False
     linear_in: tuple[int, ...] = ()
     vjp: Any = None
     batch: Any = None

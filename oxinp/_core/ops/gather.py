@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,10 +30,11 @@ from oxinp._core.ops import again, creation
 from oxinp._core.ops.epilogue import epilogue_of
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.ufunc.object import OBJECTS
-from oxinp._kernels.plan import Argument, Plan, Scratch
+from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
+    from oxinp._kernels.plan import Again
 
 UINT64 = np.dtype(np.uint64)
 BYTES_PER_INDEX = 64
@@ -85,11 +87,50 @@ def indexed_loop(layout: Layout, first: int, count: int) -> tuple[int, int]:
     return loops[0] if count == 1 else (1 + sum((n - 1) * stride for n, stride in loops), 1)
 
 
-def _plan_take(bound: BoundOp, finish: Any = None, *, may_group: bool = True) -> Plan:
+def _plan_take(bound: BoundOp) -> Plan:
+    plan = _take(bound)
+    step, *others = plan.steps
+    if type(step) is Launch and not others:
+        bound.graphs[0].structure.plans[_likes_of_take(bound)] = step.kernel
+    return plan
+
+
+def _likes_of_take(bound: BoundOp) -> Any:
+    """Return what elements by index have in common whose kernel is the same, whatever their sizes."""
+    array, index = bound.graphs[0].layout, bound.graphs[1].layout
+    return TAKE, bound.parameters, index.dtype, array.ndim, array.ndim > 1 and array.alignment
+
+
+def _plan_take_again(bound: BoundOp, variant: Any) -> Again | None:
+    """Return what runs it if one like it has been planned."""
+    kernel = bound.graphs[0].structure.plans.get(_likes_of_take(bound))
+    if kernel is None or variant is not None:
+        return None
+    array, index = bound.graphs[0].layout, bound.graphs[1].layout
+    if array.ndim == 1:
+        (extent,), (stride,), nbytes = array.shape, array.strides, array.dtype.itemsize
+        given = index.size, stride // nbytes, extent, nbytes
+        again: Again | None = _family().take_again(kernel, *given, is_checked=bound.parameters[2])
+        return again
+    step, *others = _take(bound).steps
+    return None if others or type(step) is not Launch else (step.kernel, step.grid, step.constants)
+
+
+@cache
+def _family() -> Any:
+    return importlib.import_module(_FAMILY)
+
+
+@cache
+def _selecting() -> Any:
+    return importlib.import_module(_SELECT)
+
+
+def _take(bound: BoundOp, finish: Any = None, *, may_group: bool = True) -> Plan:
     (array, index, *_), (first, count, is_checked) = (graph.layout for graph in bound.graphs), bound.parameters
     loops = loops_of(array)
     extent, stride = indexed_loop(array, first, count)
-    plan: Plan = importlib.import_module(_FAMILY).take(
+    plan: Plan = _family().take(
         loops[:first],
         (index.size, stride),
         loops[first + count :],
@@ -107,13 +148,13 @@ def _plan_take(bound: BoundOp, finish: Any = None, *, may_group: bool = True) ->
 def _plan_spare(bound: BoundOp, variant: Any) -> Plan:
     """The plan of elements by index that reads them one by one, without workspace."""
     assert variant == SPARE
-    return _plan_take(bound, may_group=False)
+    return _take(bound, may_group=False)
 
 
 def _fuse_take(bound: BoundOp, graph: Graph, place: int) -> Plan | None:
     """The plan of elements by index and of what a graph makes of them, see `_finish`; None where they are grouped."""
-    finish = None if len(_plan_take(bound).steps) > 1 else _finish(bound, graph, place)
-    return None if finish is None else _plan_take(bound, finish)
+    finish = None if len(_take(bound).steps) > 1 else _finish(bound, graph, place)
+    return None if finish is None else _take(bound, finish)
 
 
 def _cost_of_take(layouts: tuple[Layout, ...], parameters: Any) -> float:
@@ -124,12 +165,14 @@ TAKE = Op(
     "take",
     _plan_take,
     _infer_take,
+    plan_again=_plan_take_again,
     cost=_cost_of_take,
     price=20.0,
     takes_views=True,
     fuse=_fuse_take,
     plan_variant=_plan_spare,
     has_spare=True,
+    gathers=True,
 )
 
 
@@ -158,7 +201,7 @@ def _finish(bound: BoundOp, graph: Graph, place: int) -> Any:
         steps.append(merged_stride(moving))
     if any(step not in (0, 1) for step in steps):
         return None
-    return importlib.import_module(_FAMILY).Finish(epilogue.along([(step,) for step in steps]), result)
+    return _family().Finish(epilogue.along([(step,) for step in steps]), result)
 
 
 def _infer_take_along(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
@@ -170,7 +213,7 @@ def _plan_take_along(bound: BoundOp, finish: Any = None) -> Plan:
     loops, along = loops_of(array), loops_of(index)
     every = [(*each, stride) for each, (_, stride) in zip(loops, along, strict=True)]
     extent, stride = loops[axis]
-    plan: Plan = importlib.import_module(_FAMILY).take_along(
+    plan: Plan = _family().take_along(
         every[:axis],
         (along[axis][0], stride, along[axis][1]),
         every[axis + 1 :],
@@ -210,7 +253,7 @@ def _plan_select(bound: BoundOp) -> Plan:
     structure = bound.graphs[0].structure
     if "mask" not in structure.plans:
         own = instructions(structure), structure.result
-        structure.plans["mask"] = importlib.import_module(_SELECT).Mask(input_types(structure), *own)
+        structure.plans["mask"] = _selecting().Mask(input_types(structure), *own)
     plan = _planned_select(bound, structure.plans["mask"].plan)
     assert plan is not None
     return plan
@@ -224,7 +267,7 @@ def _plan_select_again(bound: BoundOp, variant: Any) -> Plan | None:  # noqa: AR
 
 def _planned_select(bound: BoundOp, plan_mask: Callable[..., Any]) -> Plan | None:
     mask, *others = bound.graphs
-    module, scratch, size = importlib.import_module(_SELECT), Scratch(), mask.layout.size
+    module, scratch, size = _selecting(), Scratch(), mask.layout.size
     chosen = plan_mask(size, arrays(mask), placement.device().capability, scratch)
     if chosen is None:
         return None

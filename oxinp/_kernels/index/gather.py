@@ -15,10 +15,11 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue, EpilogueSpec, bind
 from oxinp._kernels.index import grouped_take
-from oxinp._kernels.index.loops import BLOCK, BoundLoops, Loop, LoopsSpec, loops_of, report, resolve
-from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
+from oxinp._kernels.index.loops import BLOCK, UNROLL, BoundLoops, Loop, LoopsSpec, loops_of, report, resolve
+from oxinp._kernels.plan import Again, Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sort.keys import carrier
 from oxinp._ptx import Builder, Kernel
@@ -137,6 +138,30 @@ def take(
     return Plan((Launch(make(spec), loops.grid, arguments, constants, work),))
 
 
+def take_again(kernel: Kernel, count: int, stride: int, extent: int, nbytes: int, *, is_checked: bool) -> Again | None:
+    """Return how the kernel of `take` runs on a vector for other sizes, by arithmetic alone; None where another does.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Of a plan of `take` whose numbers have 32 bits.
+    count : int
+        Of indices.
+    stride, extent : int
+        Of the vector.
+    nbytes : int
+        Of an element.
+    is_checked : bool
+        See `take`.
+    """
+    if max(count, extent, abs(stride) * max(count, extent)) >= MAX_INDEX_32:
+        return None
+    if is_checked and grouped_take.shift_of(count, extent, nbytes) is not None:
+        return None
+    grid = (-(-count // (BLOCK * UNROLL)), 1, 1)
+    return kernel, grid, (count, stride, extent) if is_checked else (count, stride)
+
+
 def take_along(
     outer: Sequence[Loop], index: Loop, inner: Sequence[Loop], extent: int, type_: Type, index_type: Type,
     finish: Finish | None = None, *, index_alignment: int = 1,
@@ -244,4 +269,4 @@ def _turned(k: Builder) -> Value:
     return number
 
 
-__all__ = ["Finish", "TakeSpec", "make", "take", "take_along"]
+__all__ = ["Finish", "TakeSpec", "make", "take", "take_again", "take_along"]
