@@ -9,7 +9,7 @@ import oxinp as np
 from oxinp import _runtime
 from oxinp._core.lazy import executor, op
 from oxinp._core.memory.dtypes import DEVICE_TYPES
-from oxinp._core.ops import masks
+from oxinp._core.ops import advanced, masks
 from oxinp._kernels.index import gather, grouped_take
 from oxinp._ptx.types import i64
 from tests.comparator import assert_same
@@ -505,3 +505,20 @@ def test_nothing_is_prepared_for_ever_new_numbers_of_indices(shape, monkeypatch)
         np.evaluate(*ours)
     for x, y in zip(ours, kept, strict=True):
         check(x, y)
+
+
+def test_arrays_alike_for_every_axis_take_no_views(monkeypatch):
+    """As in ``escaped[xi[is_out], yi[is_out]] = n``."""
+    x, y = values("d", (30, 20)), values("d", (7, 5, 8))
+    draw = numpy.random.default_rng(2)
+    monkeypatch.setattr(advanced, "_parts", None)
+    for given in (x, x[::2, 3:], y):
+        ours = np.asarray(x)[::2, 3:] if given.base is x else np.asarray(given)
+        index = tuple([draw.integers(-n, n, (4, 6)) for n in given.shape])
+        mine = tuple([np.asarray(i) * 1 for i in index])
+        check(ours[mine], given[index])
+        ours[mine], given[index] = 3.0, 3.0
+        assert_same(ours, given)
+        far = (*mine[:-1], mine[-1] + 2 * given.shape[-1])
+        with pytest.raises(IndexError, match=f"out of bounds for axis {given.ndim - 1}"):
+            numpy.asarray(ours[far])

@@ -185,6 +185,8 @@ def selection(array: Handle, key: Any, value: tuple[int, ...] = (), *, axis: int
             return _masked(array, single)
         if layout.ndim and own.ndim and own.dtype.kind in "iu" and own.dtype in DEVICE_TYPES:
             return _of_first_axis(array, single, value, axis)
+    elif type(single) is tuple and layout.ndim == len(single) and _are_alike(single) and min(layout.strides) >= 0:
+        return _of_every_axis(array, single, value)
     parts, free, indexed = _parts(key if type(key) is tuple else (key,), layout.shape)
     indices = [part for part in parts if type(part) is _Index]
     try:
@@ -239,6 +241,36 @@ def _of_first_axis(array: Handle, index: Handle, value: tuple[int, ...], axis: i
     _check_fits(value, shape)
     error = gather.error_along(axis, extent) if size and gather.is_unknown(index, axis, extent) else None
     return Selection(array, index, shape, 0, 1, is_checked=True, error=error, is_unique=False)
+
+
+def _are_alike(key: tuple[Any, ...]) -> bool:
+    """Whether all parts of a key are arrays of integers of the same shape."""
+    shape = None
+    for part in key:
+        if type(part) is not types.ndarray:
+            return False
+        own = part._known or part._layout
+        if not own.ndim or own.dtype.kind not in "iu" or own.dtype not in DEVICE_TYPES:
+            return False
+        if shape is not None and own.shape != shape:
+            return False
+        shape = own.shape
+    return shape is not None
+
+
+def _of_every_axis(array: Handle, key: tuple[Any, ...], value: tuple[int, ...]) -> Selection:
+    """Return what arrays of integers alike select, one for each axis, as in ``array[i, j]``."""
+    layout, own = array._known or array._layout, key[0]._known or key[0]._layout
+    if own.size and not layout.size:
+        raise Unsupported("an axis without elements, which NumPy refuses")
+    _check_fits(value, own.shape)
+    indices = [
+        _Index(part, None, i, extent, None) for i, (part, extent) in enumerate(zip(key, layout.shape, strict=True))
+    ]
+    is_unknown = own.size and [1 for index in indices if gather.is_unknown(*index.place)]
+    error = _error_of(indices) if is_unknown else None
+    distances = _distances(indices, layout, 0, [False] * layout.ndim)
+    return Selection(array, distances, own.shape, 0, layout.ndim, is_checked=True, error=error, is_unique=False)
 
 
 def _masked(array: Handle, mask: Handle) -> Selection:
