@@ -9,6 +9,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.ops import masks
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -163,6 +164,25 @@ def test_masks_of_other_parts_of_an_array_are_not_taken_for_each_other():
     for mine, wanted in zip(parts_of_one(np, np.asarray(given) * 1), parts_of_one(numpy, given.copy()), strict=True):
         for x, y in zip(mine, wanted, strict=True):
             assert_same(x, y)
+
+
+def test_what_is_known_of_a_mask_is_looked_up_before_anything_else(monkeypatch):
+    given = [values(kind, (40, 30)) for kind in "dD"]
+    keep = given[0] > 1
+    ours, mine = [np.asarray(x) * 1 for x in given], np.asarray(given[0]) > 1
+    np.evaluate(*ours, *[ours[0][mine] for _ in range(4)])
+    monkeypatch.setattr(masks, "select", None)
+    for x, y in zip(ours, given, strict=True):
+        assert_same(x[mine], y[keep])
+        assert_same((x + 1)[mine] * 2, (y + 1)[keep] * 2)
+        assert_same(x.T[::-1].T[mine], y.T[::-1].T[keep])
+    monkeypatch.undo()
+    for other in (ours[0][:30], ours[0].ravel()):
+        with pytest.raises(IndexError):
+            other[mine]
+    mine[3] = True
+    keep[3] = True
+    assert_same(ours[1][mine], given[1][keep])
 
 
 def test_a_mask_that_is_used_once_takes_no_more_than_it_did(launches):

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
-from oxinp._core.lazy import placement, reports
+from oxinp._core.lazy import placement, reports, schedule
 from oxinp._core.lazy.chains import arrays, input_types, instructions
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle, host_view
-from oxinp._core.lazy.op import SPARE, BoundOp, Op
+from oxinp._core.lazy.handle import Handle, expression, host_view
+from oxinp._core.lazy.op import SPARE, BoundOp, Op, bind
 from oxinp._core.lazy.results import wrap_host
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import copy
@@ -34,6 +34,7 @@ from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
+    from oxinp._core.memory.storage import Value
     from oxinp._kernels.plan import Again
 
 UINT64 = np.dtype(np.uint64)
@@ -476,6 +477,21 @@ def chosen(rows: Handle, index: Handle) -> Any:
     if not own.size or not layout.size:
         return creation.empty((*own.shape, *layout.shape[1:]), layout.dtype)
     return perform_on_device(TAKE, (rows, index), (0, 1, False))
+
+
+def taken(rows: Handle, index: Handle) -> Value | None:
+    """Return what `chosen` does as a value, in an attempt; None where either has come to the host meanwhile."""
+    sides = []
+    for x in (rows, index):
+        value: Any = expression(x)
+        if value[0].nodes:
+            value = schedule.materialise(x._held or x._storage)
+        if value is None:
+            return None
+        sides.append(value)
+    (graph, leaves, mask), (own, others, bits) = sides
+    bound = bind(TAKE, (graph, own), (0, 1, False))
+    return schedule.defer(bound, (*leaves, *others), mask | bits, depth=5)[0]
 
 
 def flatnonzero(mask: Handle) -> Any:

@@ -37,7 +37,7 @@ from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import LINES_NBYTES, SHARED, SIDES, WRITING, Stale, Storage
-from oxinp._core.ops import advanced, again
+from oxinp._core.ops import advanced, again, masks
 from oxinp._core.ops.by_key import FIRST_AXIS, fill, key_on_host, scatter_values, selected
 from oxinp._core.ops.keys import (
     as_view_key,
@@ -148,6 +148,8 @@ def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
 def _gathered(array: Handle, key: Any) -> Any:
     """Return ``array[key]`` for a key that is not basic: on the device an array of integers, or a mask."""
     if type(array) is types.ndarray:
+        if type(key) is types.ndarray and (found := masks.read_known(array, key)) is not None:
+            return found
         if advanced.is_light(array, key):
             return placed_on_host(np.ndarray.__getitem__, (array, key), {})
         found = again.read(FIRST_AXIS, array, key) if type(key) is types.ndarray else None

@@ -14,8 +14,12 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.results import wrap_result
 from oxinp._core.lazy.windows import Windowed
 from oxinp._core.manipulation.shape import flat
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.storage import SHARED
 from oxinp._core.ops import gather
 from oxinp._runtime import here
@@ -95,6 +99,28 @@ def select(array: Handle, mask: Handle) -> Any:
     return gather.chosen(flat(array), _numbers(mask, uses))
 
 
+def read_known(array: Handle, mask: Handle) -> Any:
+    """Return what `select` does of an array of the device and a mask whose numbers are known; None of others."""
+    storage, held = array._held, mask._held
+    layout: Any = array._known
+    own: Any = mask._known
+    if storage is None or storage.host is not None or held is None or layout is None or own is None:
+        return None
+    value: Any = held.value
+    if value is None or layout.shape != own.shape or layout.nbytes < balance.limit or here.are_several:
+        return None
+    known = type(value) is Chosen and value.layout is own
+    uses = value.uses if known else None if value[2] & SHARED else _beside(value, own)
+    if uses is None or uses.numbers is None or layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
+        return None
+    found = uses.numbers
+    if not found.size:
+        return None
+    uses.count[0] += 1
+    taken = attempt(gather.taken, array if layout.ndim == 1 else flat(array), found)
+    return None if taken is None else wrap_result(taken, as_array=True)
+
+
 def numbers(mask: Handle) -> Handle:
     """Return the numbers, in C order, of the true elements of a mask, int64."""
     uses = _used(mask)
@@ -156,4 +182,4 @@ def _beside(value: Value, layout: Layout) -> Uses | None:
     return None
 
 
-__all__ = ["numbers", "select"]
+__all__ = ["numbers", "read_known", "select"]
