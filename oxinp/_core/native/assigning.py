@@ -21,7 +21,8 @@ from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects, writing
 from oxinp._core.native.apart import require_same
 from oxinp._core.native.function import FLOAT64, HELD, KNOWN, LIMIT, NONE, STORED_HOST, VIEW
-from oxinp._core.native.launching import COMPUTED, ENTRIES, ROOM, STRUCTURE, call_given, give, write_given
+from oxinp._core.native.given import ROOM, call_given, give, write_given
+from oxinp._core.native.launching import COMPUTED, ENTRIES, STRUCTURE
 from oxinp._core.native.leaves import PENDING, load_number
 from oxinp._core.native.making import (
     COST,

@@ -17,7 +17,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import objects
 from oxinp._core.native.function import HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, Function
-from oxinp._core.native.launching import ROOM, call_given, give
+from oxinp._core.native.given import ROOM, call_given, give
 from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import (
     COST,

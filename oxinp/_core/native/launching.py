@@ -7,11 +7,13 @@ from oxinp._core.lazy import executor
 from oxinp._core.lazy.chains import launch_of, line_again
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Structure
-from oxinp._core.native import apart, objects
+from oxinp._core.native import objects
 from oxinp._core.native.function import MIDDLING, NONE
+from oxinp._core.native.given import GIVEN, MOST_GIVEN, call_given, give
 from oxinp._core.native.launchers import launch_given
 from oxinp._core.native.leaves import load_ptr
 from oxinp._core.native.making import COST, ENTRY, KEPT, LEAVES, NUMBER, PTR, RESULT, Making, offsets
+from oxinp._core.native.matrices import find_matrix
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 
 STRUCTURE = offsets(Structure, ("dtype", "has_parts", "planner"))
@@ -23,56 +25,9 @@ STORAGE_AT, LAYOUT_AT, CHAIN_AT, SOURCE_AT, IS_UPDATE_AT = (8 * i for i in range
 """Where among the arguments of `straight.write_part` there is what."""
 ARGS = 8
 """Where on the stack there is where these lie."""
-_GIVEN = apart.END
-_MOST_GIVEN = 40
-ROOM = _GIVEN + 8 * (_MOST_GIVEN + (_GIVEN // 8 + _MOST_GIVEN + 1) % 2)  # an odd number of words
-"""Bytes of the stack for what `making` and `apart` say, and for arguments."""
 
 _NAMED = ("is_looked_for",)
 _NUMBERS = (float, int, bool, *MIDDLING)
-
-
-def call_given(call: Making, function: object, count: int, names: tuple[str, ...] | None = None) -> None:
-    """Let `rax` have what a function returns for so many arguments on the stack, the last of them named."""
-    code = call.code
-    code.set("rdi", id(function))
-    code.move("rsi", "rsp")
-    code.add("rsi", _GIVEN)
-    code.set("rdx", count - len(names or ()))
-    code.set("rcx", 0 if names is None else id(names))
-    code.call(objects.address("PyObject_Vectorcall"))
-
-
-def write_given(call: Making, address: int) -> None:
-    """Let `rax` have what the code at an address, see `writing.address_of`, returns for arguments on the stack.
-
-    What is raised is raised, and what is left to Python is so.
-    """
-    code, is_done = call.code, call.new_label()
-    code.move("rdi", "rsp")
-    code.add("rdi", _GIVEN)
-    code.call(address)
-    code.compare_number("rax", 0)
-    code.jump(is_done, "ne")
-    code.call(objects.address("PyErr_Occurred"))
-    code.compare_number("rax", 0)
-    code.jump("raised", "ne")
-    code.jump("undo")
-    code.label(is_done)
-
-
-def give(call: Making, *values: str | tuple[str, int] | int) -> None:
-    """Let the stack have arguments: what registers have, or lies at an offset from one, or objects by their address."""
-    code = call.code
-    for place, value in enumerate(values):
-        if isinstance(value, str):
-            code.store("rsp", _GIVEN + 8 * place, value)
-            continue
-        if isinstance(value, tuple):
-            code.load("rax", *value)
-        else:
-            code.set("rax", value)
-        code.store("rsp", _GIVEN + 8 * place, "rax")
 
 
 def find_launch(call: Making) -> None:
@@ -96,7 +51,10 @@ def find_launch(call: Making) -> None:
     code.set("rcx", NONE)
     code.compare("r15", "rcx")
     code.jump("is line", "ne")
-    _look_among_matrices(call)
+    find_matrix(call, "ask for matrices")
+    code.jump("is line")
+    code.label("ask for matrices")
+    _ask_for_matrices(call)
     code.label("is line")
     call.unless_type("r15", tuple, "undo")
     code.load("rsi", "r15", TUPLE_ITEMS)
@@ -157,7 +115,7 @@ def _make_entries(call: Making) -> None:
     code.label("are entered")
 
 
-def _look_among_matrices(call: Making) -> None:
+def _ask_for_matrices(call: Making) -> None:
     """Let `r15` have the kernel, grid and constants for a matrix, which the stack keeps; leave others to Python."""
     code = call.code
     code.load("rdi", "rsp", ENTRY)
@@ -174,7 +132,7 @@ def launch(call: Making) -> None:
     """Launch, with the grid, if it has to be told that, the address, parameters and constants."""
     code, has_grid = call.code, call.new_label()
     code.move("rsi", "rsp")
-    code.add("rsi", _GIVEN)
+    code.add("rsi", GIVEN)
     code.load("rdi", "rsp", RESULT)
     code.compare_number("rdi", 0)
     code.jump(has_grid, "e")
@@ -182,7 +140,7 @@ def launch(call: Making) -> None:
     code.load("rax", "rdx", SIZE)
     code.load("rdx", "r13", ENTRIES)
     code.add_from("rax", "rdx", SIZE)
-    code.compare_number("rax", _MOST_GIVEN - 3)
+    code.compare_number("rax", MOST_GIVEN - 3)
     code.jump("undo", "g")
     code.load("rdx", "rdi", TUPLE_ITEMS + 8)
     _push(call, "rdx")
@@ -199,13 +157,13 @@ def launch(call: Making) -> None:
     _push_constants(call)
     code.move("rdx", "rsi")
     code.move("rax", "rsp")
-    code.add("rax", _GIVEN)
+    code.add("rax", GIVEN)
     code.negate("rax")
     code.add_register("rdx", "rax")
     for _ in range(3):
         code.halve("rdx")
     code.store("rsp", NUMBER, "rdx")
-    launch_given(call, _GIVEN)
+    launch_given(call, GIVEN)
 
 
 def _push_entries(call: Making) -> None:
@@ -213,7 +171,7 @@ def _push_entries(call: Making) -> None:
     code = call.code
     code.load("r8", "r13", ENTRIES)
     code.load("r9", "r8", SIZE)
-    code.compare_number("r9", _MOST_GIVEN - 3)
+    code.compare_number("r9", MOST_GIVEN - 3)
     code.jump("undo", "g")
     code.label("next entry")
     code.compare_number("r9", 0)
@@ -259,14 +217,6 @@ def _push(call: Making, register: str) -> None:
     call.code.add("rsi", 8)
 
 
-def require_returned(call: Making) -> None:
-    """Go on where what has been called returned something, in `rax`; what it raised is raised."""
-    call.code.compare_number("rax", 0)
-    call.code.jump("raised", "e")
-    call.code.move("r15", "rax")
-    call.drop("r15")
-
-
 __all__ = [
     "ARGS",
     "CHAIN_AT",
@@ -275,15 +225,10 @@ __all__ = [
     "GRAPH_OF",
     "LAYOUT_AT",
     "MASK",
-    "ROOM",
     "SEEN",
     "SOURCE_AT",
     "STORAGE_AT",
     "STRUCTURE",
-    "call_given",
     "find_launch",
-    "give",
     "launch",
-    "require_returned",
-    "write_given",
 ]

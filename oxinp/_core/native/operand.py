@@ -12,7 +12,7 @@ from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import objects
 from oxinp._core.native.apart import require_same
 from oxinp._core.native.function import HELD, KNOWN, NONE, VALUE
-from oxinp._core.native.launching import call_given, give
+from oxinp._core.native.given import call_given, give
 from oxinp._core.native.leaves import load_number, make_entry
 from oxinp._core.native.making import (
     COST,

@@ -14,7 +14,8 @@ from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects, writing
 from oxinp._core.native.function import FLOAT64, HELD, KNOWN, NONE, STORED_HOST, VALUE, VIEW, Function
-from oxinp._core.native.launching import COMPUTED, ENTRIES, GRAPH_OF, MASK, ROOM, SEEN, give, write_given
+from oxinp._core.native.given import ROOM, give, write_given
+from oxinp._core.native.launching import COMPUTED, ENTRIES, GRAPH_OF, MASK, SEEN
 from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import (
     COST,

@@ -22,6 +22,7 @@ from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import apart, objects
 from oxinp._core.native.apart import HELD_BUFFER, INDEX, READS, START
 from oxinp._core.native.function import LIMIT, NONE, STALE, STORED_HOST, VALUE
+from oxinp._core.native.given import ROOM, call_given, give, require_returned
 from oxinp._core.native.launching import (
     ARGS,
     CHAIN_AT,
@@ -30,16 +31,12 @@ from oxinp._core.native.launching import (
     GRAPH_OF,
     LAYOUT_AT,
     MASK,
-    ROOM,
     SEEN,
     SOURCE_AT,
     STORAGE_AT,
     STRUCTURE,
-    call_given,
     find_launch,
-    give,
     launch,
-    require_returned,
 )
 from oxinp._core.native.leaves import BUFFER_PTR, load_buffer, load_number
 from oxinp._core.native.making import GIVEN_VALUE, GRAPH, GRID, KEPT, LAYOUT, NEW, NUMBER, PTR, Making, offsets

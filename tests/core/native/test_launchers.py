@@ -8,7 +8,7 @@ import pytest
 
 import oxinp
 from oxinp._core.native import launchers, objects
-from oxinp._core.native.launching import ROOM
+from oxinp._core.native.given import GIVEN, ROOM
 from oxinp._core.native.making import COST, NUMBER, Making
 from oxinp._core.native.pages import mapped
 from oxinp._driver import errors
@@ -19,7 +19,7 @@ from oxinp._runtime.launches import Launching
 from tests.driver.fake_library import open_context
 
 pytestmark = pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code")
-GIVEN, MOST = ROOM - 8 * 9, 8
+MOST = 8
 
 
 @functools.cache

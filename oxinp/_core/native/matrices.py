@@ -1,0 +1,224 @@
+"""The launch of a chain on matrices, in machine code: what `KnownChains.matrix_again` says where tiles are filled."""
+
+from __future__ import annotations
+
+import importlib
+
+from oxinp._core.lazy.chains import ELEMENTWISE, line_of, matrix_of
+from oxinp._core.lazy.expr import Structure
+from oxinp._core.memory.layout import Layout
+from oxinp._core.native import objects
+from oxinp._core.native.function import NONE
+from oxinp._core.native.given import call_given, give
+from oxinp._core.native.leaves import load_number
+from oxinp._core.native.making import ENTRY, GRID, KEY, LAYOUT, LEAVES, NEW, NEW_GRAPH, RESULT, Making, offsets
+from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
+from oxinp._core.native.places import load_small
+from oxinp._kernels.elementwise.access import MAX_INDEX_32, MAX_VECTOR
+from oxinp._kernels.elementwise.known import MIN_FILL
+from oxinp._kernels.nest import magic
+
+_PLANNER = offsets(Structure, ("planner",))["planner"]
+_ROWS, _COLUMNS, _ACROSS, _BELOW, _TILES, _COUNT = (8 * i for i in range(22, 28))
+"""Where on the stack there is what, once `apart` has done its work."""
+_KERNEL, _EXTENTS, _VALUES, _DOWN, _ALONG, _WHOLE = (TUPLE_ITEMS + 8 * place for place in range(2, 8))
+"""Where what is kept of matrices that lie alike has what."""
+_THOUSANDTHS = int(1000 * MIN_FILL) + 1  # of a tile, beyond any doubt of arithmetic on floats
+
+
+def find_matrix(call: Making, label: str) -> None:
+    """Let `r15` have the kernel, grid and constants for the layouts in the tuple on the stack, which keeps them.
+
+    Go to a label where Python is to be asked. The layout of the result is in `r12`, and the chain in `r13`; `rbp`
+    changes.
+    """
+    planners = importlib.import_module(ELEMENTWISE).Elementwise
+    code = call.code
+    code.set("rcx", id(2))
+    code.compare_with("r12", LAYOUT["ndim"], "rcx")
+    code.jump(label, "ne")
+    give(call, ("rsp", ENTRY))
+    call_given(call, line_of, 1)
+    code.set("rcx", NONE)
+    code.compare("rax", "rcx")
+    code.jump("is no line", "e")
+    call.made(NEW, "rax")
+    code.jump("undo")
+    code.label("is no line")
+    _list_layouts(call)
+    give(call, ("rsp", NEW))
+    call_given(call, matrix_of, 1)
+    call.made(NEW_GRAPH, "rbp")
+    _give_back(call, NEW)
+    code.set("rcx", NONE)
+    code.compare("rbp", "rcx")
+    code.jump(label, "e")
+    _load_extents(call, label)
+    code.load("rdi", "rsp", _COLUMNS)
+    code.and_number("rdi", MAX_VECTOR - 1)
+    code.call(objects.address("PyLong_FromSsize_t"))
+    code.store("rsp", _COUNT, "rax")  # which is not counted
+    call.make_tuple(KEY, "rsi", ("rbp", TUPLE_ITEMS), ("rbp", TUPLE_ITEMS + 8), ("rsp", _COUNT))
+    code.load("rdi", "r13", TUPLE_ITEMS)
+    code.load("rdi", "rdi", _PLANNER)
+    call.unless_type("rdi", planners, label)
+    code.load("rdi", "rdi", offsets(planners, ("_loops",))["_loops"])
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump(label, "e")
+    code.move("r15", "rax")
+    code.set("rcx", NONE)
+    code.compare_with("r15", _KERNEL, "rcx")
+    code.jump(label, "e")
+    _require_indices(call, label)
+    _divide(call, label)
+    _make_constants(call)
+    _make_result(call)
+
+
+def _give_back(call: Making, place: int) -> None:
+    """Give back what has been made at a place; `r15` changes."""
+    code = call.code
+    code.load("r15", "rsp", place)
+    code.set("rax", 0)
+    code.store("rsp", place, "rax")
+    call.drop("r15")
+
+
+def _list_layouts(call: Making) -> None:
+    """Let the stack have a list of the layouts in the tuple there."""
+    code, again, done = call.code, call.new_label(), call.new_label()
+    code.set("rdi", 0)
+    code.call(objects.address("PyList_New"))
+    call.made(NEW, "rbp")
+    code.set("rax", 0)
+    code.store("rsp", _COUNT, "rax")
+    code.label(again)
+    code.load("rdx", "rsp", ENTRY)
+    code.load("rcx", "rsp", _COUNT)
+    code.compare_with("rdx", SIZE, "rcx")
+    code.jump(done, "e")
+    code.load_at("rsi", "rdx", "rcx", 8, TUPLE_ITEMS)
+    code.increment("rsp", _COUNT)
+    call.unless_type("rsi", Layout, again)
+    code.move("rdi", "rbp")
+    code.call(objects.address("PyList_Append"))
+    code.jump(again)
+    code.label(done)
+
+
+def _load_extents(call: Making, label: str) -> None:
+    """Let the stack have rows and columns, at least two of each."""
+    code = call.code
+    code.load("rdx", "r12", LAYOUT["shape"])
+    for place, to in enumerate((_ROWS, _COLUMNS)):
+        code.load("rsi", "rdx", TUPLE_ITEMS + 8 * place)
+        load_small(call, "rdi", "rsi", label)
+        code.compare_number("rdi", 2)
+        code.jump(label, "l")
+        code.store("rsp", to, "rdi")
+
+
+def _require_indices(call: Making, label: str) -> None:
+    """Go on where 32-bit indices reach all elements, and the matrices are no single loop."""
+    code = call.code
+    load_number(call, "rax", "r15", _WHOLE, label)
+    code.compare_with("rsp", _COLUMNS, "rax")
+    code.jump(label, "e")
+    load_number(call, "rbp", "r15", _DOWN, label)
+    code.multiply("rbp", "rsp", _ROWS)
+    load_number(call, "rax", "r15", _ALONG, label)
+    code.multiply("rax", "rsp", _COLUMNS)
+    code.add_register("rbp", "rax")
+    code.compare_number("rbp", MAX_INDEX_32)
+    code.jump(label, "ge")
+    code.load("rax", "rsp", _ROWS)
+    code.multiply("rax", "rsp", _COLUMNS)
+    code.compare_number("rax", MAX_INDEX_32)
+    code.jump(label, "ge")
+
+
+def _divide(call: Making, label: str) -> None:
+    """Let the stack have how many tiles there are across, below and in all, where they are filled."""
+    code = call.code
+    code.load("rbp", "r15", _EXTENTS)
+    code.set("rax", 1)
+    code.store("rsp", _TILES, "rax")
+    code.store("rsp", _COUNT, "rax")  # elements of all tiles
+    for place, (extent, to) in enumerate(((_COLUMNS, _ACROSS), (_ROWS, _BELOW))):
+        code.load("rsi", "rbp", TUPLE_ITEMS + 8 * place)
+        load_small(call, "rcx", "rsi", label)
+        code.load("rax", "rsp", extent)
+        code.add_register("rax", "rcx")
+        code.add("rax", -1)
+        code.divide("rcx")
+        code.store("rsp", to, "rax")
+        code.multiply_by("rcx", "rax")
+        code.multiply("rcx", "rsp", _COUNT)
+        code.store("rsp", _COUNT, "rcx")
+        code.multiply("rax", "rsp", _TILES)
+        code.store("rsp", _TILES, "rax")
+    code.set("rcx", _THOUSANDTHS)
+    code.multiply("rcx", "rsp", _COUNT)
+    code.load("rax", "rsp", _ROWS)
+    code.multiply("rax", "rsp", _COLUMNS)
+    code.set("rdx", 1000)
+    code.multiply_by("rax", "rdx")
+    code.compare("rax", "rcx")
+    code.jump(label, "l")
+
+
+def _make_constants(call: Making) -> None:
+    """Let the stack have the constants: those of strides, the extents, and what divides by the numbers of tiles."""
+    code = call.code
+    code.set("rdi", 8)
+    code.call(objects.address("PyTuple_New"))
+    call.made(LEAVES, "rbp")
+    for place, number in ((0, _COLUMNS), (1, _ROWS), (2, _ACROSS), (5, _BELOW)):
+        code.load("rdi", "rsp", number)
+        code.call(objects.address("PyLong_FromSsize_t"))
+        code.compare_number("rax", 0)
+        code.jump("undo", "e")
+        code.store("rbp", TUPLE_ITEMS + 8 * place, "rax")
+    for place in (3, 6):
+        code.set("rdi", id(magic))
+        code.load("rsi", "rbp", TUPLE_ITEMS + 8 * (place - 1))
+        code.call(objects.address("PyObject_CallOneArg"))
+        code.compare_number("rax", 0)
+        code.jump("undo", "e")
+        code.store("rsp", _COUNT, "rax")
+        for each in range(2):
+            code.load("rcx", "rsp", _COUNT)
+            code.load("rdx", "rcx", TUPLE_ITEMS + 8 * each)
+            code.store("rbp", TUPLE_ITEMS + 8 * (place + each), "rdx")
+            call.keep("rdx")
+        code.load("rsi", "rsp", _COUNT)
+        call.drop("rsi")
+    code.load("rdi", "r15", _VALUES)
+    code.move("rsi", "rbp")
+    code.call(objects.address("PySequence_Concat"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.load("rdi", "rsp", LEAVES)
+    code.store("rsp", LEAVES, "rax")
+    code.move("rbp", "rdi")
+    call.drop("rbp")
+
+
+def _make_result(call: Making) -> None:
+    """Let `r15` have the kernel, the grid and the constants, which the stack keeps."""
+    code = call.code
+    code.load("rdx", "r15", _KERNEL)
+    code.store("rsp", _COUNT, "rdx")
+    code.load("rdi", "rsp", _TILES)
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(NEW, "rax")
+    code.set("rbp", id(1))
+    call.make_tuple(GRID, "rdi", ("rsp", NEW), "rbp", "rbp")
+    call.make_tuple(RESULT, "rbp", ("rsp", _COUNT), ("rsp", GRID), ("rsp", LEAVES))
+    for place in (NEW, GRID):
+        _give_back(call, place)
+    code.move("r15", "rbp")
+
+
+__all__ = ["find_matrix"]
