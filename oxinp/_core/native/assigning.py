@@ -10,8 +10,8 @@ import functools
 import numpy as np
 
 from oxinp._core.lazy.balance import balance
-from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.expr import Structure, scalar
+from oxinp._core.lazy.calls import CALLS, Pending
+from oxinp._core.lazy.expr import Graph, Structure, scalar
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, followers
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import types
@@ -20,13 +20,14 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects, writing
 from oxinp._core.native.apart import require_same
-from oxinp._core.native.function import FLOAT64, HELD, KNOWN, LIMIT, NONE, STORED_HOST, VIEW
+from oxinp._core.native.function import FLOAT64, HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, VIEW
 from oxinp._core.native.given import ROOM, call_given, give, write_given
 from oxinp._core.native.launching import COMPUTED, ENTRIES, STRUCTURE
 from oxinp._core.native.leaves import PENDING, load_number
 from oxinp._core.native.making import (
     COST,
     ENTRY,
+    GRAPH,
     KEPT,
     KEY,
     LAYOUT,
@@ -210,8 +211,23 @@ def _require_plain(call: Making) -> None:
 
 
 def _load_value(call: Making) -> None:
-    """Let `r14` have the chain of the value, and the stack the storage whose value it is, if it has to be computed."""
-    code, has_source = call.code, call.new_label()
+    """Let `r14` have the chain of the value, and the stack the storage whose value it is, if it has to be computed.
+
+    What calls that wait may compute along rows is left to Python.
+    """
+    code, has_source, is_free = call.code, call.new_label(), call.new_label()
+    code.set("rax", id(CALLS))
+    code.compare_number_with("rax", SIZE, 0)
+    code.jump(is_free, "e")
+    code.load("rdx", "r13", HELD)
+    code.load("rdx", "rdx", VALUE)
+    call.unless_type("rdx", tuple, "undo")
+    code.load("rdx", "rdx", TUPLE_ITEMS)
+    call.unless_type("rdx", Graph, "undo")
+    code.load("rdx", "rdx", GRAPH["nodes"])
+    code.compare_number_with("rdx", SIZE, 0)
+    code.jump("undo", "ne")
+    code.label(is_free)
     find_chain(call)
     code.load("rbx", "rsp", _ARRAY)
     code.load("r13", "rsp", _VALUE)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
+
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.combining import renew_pair
@@ -16,7 +18,7 @@ from oxinp._core.lazy.results import pending
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import objects
-from oxinp._core.native.function import HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, Function
+from oxinp._core.native.function import FLOAT64, HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, Function
 from oxinp._core.native.given import ROOM, call_given, give
 from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import (
@@ -26,6 +28,7 @@ from oxinp._core.native.making import (
     GRAPH,
     KEPT,
     KEY,
+    LAYOUT,
     LEAVES,
     NEW,
     PTR,
@@ -35,7 +38,7 @@ from oxinp._core.native.making import (
     offsets,
 )
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
-from oxinp._core.native.operand import require_usual
+from oxinp._core.native.operand import find_known, require_usual
 from oxinp._core.native.pages import mapped
 from oxinp._core.native.places import load_small
 
@@ -109,6 +112,7 @@ def _load_value(call: Making, array: str, place: int, target: str, *, is_on_devi
     code.load("rax", array, KNOWN)
     code.compare_with("rdx", GRAPH["layout"], "rax")
     code.jump(is_whole, "e")
+    find_known(call, array)
     give(call, array)
     call_given(call, chain, 1)
     call.made(place, target)
@@ -183,7 +187,19 @@ def _record_number(call: Making, *, is_first: bool) -> None:
     code.label(f"number {name}")
     if is_first:
         call.unless_type(array, call.kind, "undo")
-    is_float = call.new_label()
+    is_float, is_pythons = call.new_label(), call.new_label()
+    call.unless_type(number, np.float64, is_pythons)  # of the array's dtype it means what Python's own does
+    code.load("rdx", array, KNOWN)
+    code.compare_number("rdx", 0)
+    code.jump("undo", "e")
+    call.unless_type("rdx", Layout, "undo")
+    code.set("rcx", id(FLOAT64))
+    code.compare_with("rdx", LAYOUT["dtype"], "rcx")
+    code.jump("undo", "ne")
+    code.move("rdi", number)
+    code.call(objects.address("PyNumber_Float"))
+    call.made(PTR, number)
+    code.label(is_pythons)
     code.load("r12", number, TYPE)
     call.if_one_of("r12", (float,), is_float)
     call.unless_type(number, int, "undo")

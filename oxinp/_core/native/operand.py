@@ -6,12 +6,14 @@ from oxinp._core.errors.hearing import state
 from oxinp._core.errors.state import quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.expr import Graph, Structure
+from oxinp._core.lazy.handle import NOWHERE
 from oxinp._core.lazy.results import types
-from oxinp._core.memory.layout import Layout, make_layout
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import objects
 from oxinp._core.native.apart import require_same
-from oxinp._core.native.function import HELD, KNOWN, NONE, VALUE
+from oxinp._core.native.function import AT, HELD, KNOWN, NONE, VALUE, VIEW
 from oxinp._core.native.given import call_given, give
 from oxinp._core.native.leaves import load_number, make_entry
 from oxinp._core.native.making import (
@@ -36,6 +38,7 @@ _QUIET = offsets(type(quiet), ("state",))["state"]
 _SEEN, _ENTRIES, _OF = (8 * i for i in range(19, 22))
 """Where on the stack there are the layouts and the leaves of the operand, and its graph or None."""
 _LAYOUT_OF = "_layout"
+_UNKNOWN = "_dense", "_extent", "_form", "_ghost", "_injective"
 
 
 def _key_of(module: object, name: str) -> int:
@@ -106,12 +109,50 @@ def find_chain(call: Making) -> None:
     _make_chain(call)
 
 
+def find_known(call: Making, array: str) -> None:
+    """Let an array know its layout that is known for a part of a whole one by its key, see `handle`; `r15` changes."""
+    code, is_known, is_unknown = call.code, call.new_label(), call.new_label()
+    code.load("rdi", array, KNOWN)
+    code.compare_number("rdi", 0)
+    code.jump("undo", "e")
+    call.unless_type("rdi", Layout, is_unknown)
+    code.jump(is_known)
+    code.label(is_unknown)
+    code.load("rsi", array, VIEW)
+    code.load("rdx", array, AT)
+    for register in ("rsi", "rdx"):
+        code.compare_number(register, 0)
+        code.jump(is_known, "e")
+    call.unless_type("rsi", call.kind, is_known)
+    call.if_one_of("rdx", (NOWHERE,), is_known)
+    code.set("rcx", NONE)
+    code.compare_with("rsi", VIEW, "rcx")
+    code.jump(is_known, "ne")
+    code.load("rax", "rsi", HELD)
+    code.compare_with(array, HELD, "rax")
+    code.jump(is_known, "ne")
+    code.load("rdi", "rsi", KNOWN)
+    code.compare_number("rdi", 0)
+    code.jump(is_known, "e")
+    call.unless_type("rdi", Layout, is_known)
+    give(call, "rdi", "rdx")
+    call_given(call, part_of, 2)
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.store("rsp", NUMBER, "rax")
+    call.unless_type("rax", tuple, is_known)  # None, which is not counted
+    code.load("rdx", "rax", TUPLE_ITEMS)
+    call.set_attribute(array, KNOWN, "rdx")
+    code.load("r15", "rsp", NUMBER)
+    call.drop("r15")
+    code.label(is_known)
+
+
 def _load_known(call: Making) -> None:
     """Let `rbx` have the layout of the operand."""
     code, is_known, is_unknown = call.code, call.new_label(), call.new_label()
+    find_known(call, "r13")
     code.load("rbx", "r13", KNOWN)
-    code.compare_number("rbx", 0)
-    code.jump("undo", "e")
     call.unless_type("rbx", Layout, is_unknown)
     code.jump(is_known)
     code.label(is_unknown)
@@ -184,9 +225,7 @@ def _broadcast(call: Making) -> None:
     load_number(call, "rax", "rsi", TUPLE_ITEMS + 8)
     code.compare("rax", "r13")
     code.jump("undo", "ne")
-    _make_strides(call)
-    give(call, ("rbx", LAYOUT["dtype"]), ("r12", LAYOUT["shape"]), "r13", ("rbx", LAYOUT["offset"]))
-    call_given(call, make_layout, 4)
+    _make_row(call)
     code.jump("is spread")
     code.label("is single")
     give(call, "rbx", ("r12", LAYOUT["shape"]))
@@ -203,15 +242,32 @@ def _broadcast(call: Making) -> None:
     code.label("is broadcast")
 
 
-def _make_strides(call: Making) -> None:
-    """Let `r13` have the strides of the vector of the layout in `rbx` as the row of a matrix, all rows of which are."""
+def _make_row(call: Making) -> None:
+    """Let `rax` have a new layout of the matrix in `r12` whose rows are all the vector of that in `rbx`."""
     code = call.code
-    code.set("r13", id(0))
-    call.make_tuple(GRID, "rdi", "r13", "r13")
-    code.load("rdx", "rbx", LAYOUT["strides"])
+    for layout in ("rbx", "r12"):
+        code.load("rdx", layout, LAYOUT["dtype"])
+        code.compare_with("r12", LAYOUT["dtype"], "rdx")
+        code.jump("undo", "ne")
+    code.load("rdx", "r12", LAYOUT["shape"])
     code.load("rdx", "rdx", TUPLE_ITEMS)
-    call.put("rdi", TUPLE_ITEMS + 8, "rdx")  # in place of 0, which is not counted
+    call.if_one_of("rdx", (0, 1), "undo")  # of one row it may have no gaps
+    code.set("r13", id(0))
+    code.load("rdx", "rbx", LAYOUT["strides"])
+    code.load("rax", "rdx", TUPLE_ITEMS)
+    code.store("rsp", NUMBER, "rax")
+    call.make_tuple(GRID, "rdi", "r13", ("rsp", NUMBER))
     code.move("r13", "rdi")
+    call.make(Layout, KEPT, "rdi")
+    call.copy("rbx", "rdi", ("dtype", "offset", "alignment", "is_aligned"))
+    call.copy("r12", "rdi", ("shape", "ndim", "size", "nbytes"))
+    call.put("rdi", LAYOUT["strides"], "r13")
+    call.put_all("rdi", LAYOUT, False, "is_contiguous")
+    call.put_all("rdi", LAYOUT, 0, "met")
+    call.put_all("rdi", LAYOUT, None, "graph", "parts", "read", *_UNKNOWN)
+    code.set("rcx", 0)
+    code.store("rsp", KEPT, "rcx")
+    code.move("rax", "rdi")
 
 
 def _make_chain(call: Making) -> None:
@@ -235,4 +291,4 @@ def _make_chain(call: Making) -> None:
     code.move("r14", "rdi")
 
 
-__all__ = ["find_chain", "require_usual"]
+__all__ = ["find_chain", "find_known", "require_usual"]
