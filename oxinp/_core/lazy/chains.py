@@ -420,7 +420,7 @@ def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:
         source.programs = {}
     graph: Graph | None = source.programs.get(("copy", dtype))
     if graph is None:
-        structure = _copy_structure(layout.dtype, layout.dtype.num, dtype, dtype.num)
+        structure = copy_structure(layout.dtype, layout.dtype.num, dtype, dtype.num)
         graph = source.programs["copy", dtype] = graph_of(structure, Layout.of(dtype, layout.shape), (layout,))
         graph.is_copy = dtype == layout.dtype
     return graph
@@ -429,13 +429,13 @@ def copying(layout: Layout, dtype: np.dtype[Any]) -> Graph:
 def copy_of(layout: Layout, result: Layout) -> Graph:
     """Return a graph of its own that copies what lies in a layout to a result of the same dtype and shape."""
     dtype = layout.dtype
-    graph = graph_of(_copy_structure(dtype, dtype.num, dtype, dtype.num), result, (layout,))
+    graph = graph_of(copy_structure(dtype, dtype.num, dtype, dtype.num), result, (layout,))
     graph.is_copy = True
     return graph
 
 
 @cache
-def _copy_structure(source: np.dtype[Any], source_num: int, dtype: np.dtype[Any], num: int) -> Structure:
+def copy_structure(source: np.dtype[Any], source_num: int, dtype: np.dtype[Any], num: int) -> Structure:
     """Return the structure of a copy; the numbers tell equal dtypes of other scalar types apart."""
     del source_num, num
     return structure_of((source,), (True,), (Node(cast(source, dtype), dtype, (0,)),), 1)

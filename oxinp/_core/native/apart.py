@@ -16,6 +16,8 @@ HELD_BUFFER, START, READS, INDEX = (8 * i for i in range(19, 23))
 there; and at which leaf we are, in words of 8 bytes."""
 _DISTANCE, _LOW, _HIGH, _FIRST, _LAST, _AXIS, _EXTENT, _PITCH = (8 * i for i in range(23, 31))
 END = 8 * 31
+FOUND = 24
+"""Where there is 0 where no leaf reads what is written to."""
 _EQUAL = 2  # among Python's comparisons
 
 
@@ -42,6 +44,8 @@ def require_apart(call: Making, seen: int, entries: int, label: str) -> None:
     at two offsets. What the stack has is said above. `rbp` and `r15` change.
     """
     code = call.code
+    code.set("rax", 0)
+    code.store("rsp", FOUND, "rax")
     code.compare_number_with("rsp", READS, 0)
     code.jump("is apart", "e")
     code.load("rdx", "r13", TUPLE_ITEMS)
@@ -68,6 +72,7 @@ def require_apart(call: Making, seen: int, entries: int, label: str) -> None:
     load_buffer(call, "rbp", "rdi", "next leaf")
     code.compare_with("rsp", HELD_BUFFER, "rdi")
     code.jump("next leaf", "ne")
+    code.store("rsp", FOUND, "rdi")
     call.unless_type("r15", Layout, "undo")
     load_ptr(call, "rbp", "rdi", "undo")
     code.call(objects.address("PyLong_AsSsize_t"))
@@ -254,4 +259,4 @@ def _divide_in_common(call: Making) -> None:
     code.store("rsp", _PITCH, "rax")
 
 
-__all__ = ["END", "HELD_BUFFER", "INDEX", "READS", "START", "require_apart", "require_same"]
+__all__ = ["END", "FOUND", "HELD_BUFFER", "INDEX", "READS", "START", "require_apart", "require_same"]

@@ -49,6 +49,8 @@ class Making(Call):
 
     def __init__(self, kind: type, before: int | None, room: int = _ROOM) -> None:
         super().__init__(kind, before, room)
+        self.without_memory = "undo"
+        """Where to go where something cannot be made."""
 
     def begin_making(self, count: int) -> None:
         """Begin with so many arguments, at `rbp`."""
@@ -94,7 +96,7 @@ class Making(Call):
     def made(self, place: int, target: str) -> None:
         """Let a register and the stack have what has been made, in `rax`."""
         self.code.compare_number("rax", 0)
-        self.code.jump("undo", "e")
+        self.code.jump(self.without_memory, "e")
         self.code.store("rsp", place, "rax")
         self.code.move(target, "rax")
 

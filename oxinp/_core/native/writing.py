@@ -15,7 +15,7 @@ from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Structure
 from oxinp._core.lazy.straight import weigh_write
-from oxinp._core.lazy.writing import MAX_GONE, flush_readers, read_back
+from oxinp._core.lazy.writing import MAX_GONE, flush_readers
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED, Storage
@@ -43,6 +43,7 @@ from oxinp._core.native.making import GIVEN_VALUE, GRAPH, GRID, KEPT, LAYOUT, NE
 from oxinp._core.native.objects import LIST_ITEMS, NUMBER_VALUE, SIZE, TUPLE_ITEMS
 from oxinp._core.native.pages import mapped
 from oxinp._core.native.places import load_small
+from oxinp._core.native.reading_back import read_back
 from oxinp._runtime.backend import FIRST_LOCK
 from oxinp._runtime.memory import Buffer
 
@@ -78,7 +79,7 @@ def _address(kind: type) -> int:
     launch(call)
     _note_written(call)
     _weigh(call)
-    _read_back(call)
+    read_back(call)
     code.set("r14", id(True))
     code.jump("done")
     code.label("meets itself")
@@ -442,22 +443,6 @@ def _weigh(call: Making) -> None:
     call_given(call, weigh_write, 5)
     require_returned(call)
     code.label("is weighed")
-
-
-def _read_back(call: Making) -> None:
-    """Let the storage whose value this was read it, where it cannot be computed again."""
-    code = call.code
-    code.compare_number_with("rsp", READS, 0)
-    code.jump("is read back", "e")
-    code.load("rbp", "rsp", ARGS)
-    code.load("rdx", "rbp", SOURCE_AT)
-    code.set("rcx", NONE)
-    code.compare("rdx", "rcx")
-    code.jump("is read back", "e")
-    give(call, "rdx", "rbx", ("rbp", LAYOUT_AT), ("r13", ENTRIES))
-    call_given(call, read_back, 4)
-    require_returned(call)
-    code.label("is read back")
 
 
 __all__ = ["write_part"]
