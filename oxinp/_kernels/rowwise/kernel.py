@@ -3,9 +3,10 @@
 Data layout: rows are the innermost loop of the nest; a unit is `vector` elements of a row, which one instruction loads,
 and the units of a row are numbered in order. Who owns what: a group (a warp or part of one, or a block) computes a row,
 a thread every `group`-th of its units. Algorithm: where the units of a thread fit registers (`units`), they are loaded
-once, and what later passes need of them stays there; else every pass reads them again, and computes again what it needs
-of them. Within a pass a thread combines the elements of its units as the kernels of `reduce.rows` do, in the same
-batches and the same trees, so that results have the same bits; every thread then has the result of the group's first.
+once, and what later passes need of them stays there; else, and where there is one pass, each pass reads them batch by
+batch, and computes again what it needs of them. Within a pass a thread combines the elements of its units as the
+kernels of `reduce.rows` do, in the same batches and the same trees, so that results have the same bits; every thread
+then has the result of the group's first.
 A row that is too long for the registers of a block may be shared by a cluster of blocks (see `sharing`), which leave
 accumulators for each other in shared memory.
 Bytes per element: those of the operands once, or, where the units do not fit, those of the inputs once per pass, from

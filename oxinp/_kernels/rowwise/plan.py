@@ -282,7 +282,10 @@ def choose(
     if any(program.is_uniform[number] != (operand.kind == OUTER) for number, operand in chain.outputs):
         return None
     most = MAX_GATHERED if group <= BLOCK else MAX_HELD_BY_LARGE_BLOCK
-    if walk.num_chunks > 1 or program.held_words() * vector * units > most:
+    held = program.held_words()
+    if not held and units > batch and walk.num_chunks == 1:  # nothing is read again: a loop takes fewer registers
+        spec = spec.replace(units=0, is_full=False)
+    elif walk.num_chunks > 1 or held * vector * units > most:
         is_sharing = device.cc >= (9, 0) and not rest and not any_length
         shared = _in_cluster(spec, walk, num_units) if is_sharing else None
         if shared is None and (walk.num_chunks > 1 or group > BLOCK):

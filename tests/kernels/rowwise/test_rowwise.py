@@ -171,6 +171,14 @@ def test_rows_beyond_registers_are_read_again(session):
     assert alone.run(alone.instr(subtract, "f4", 0, 1)) is None
 
 
+@pytest.mark.parametrize(("length", "units"), [(900, 1), (9_000, 0), (50_000, 0)])
+def test_rows_that_are_read_once_are_not_kept(session, length, units):
+    case = Case(session, [draw((5, length), "f4")], device=SINGLE)
+    total = case.reduction(compensated_sum(f32), "f4", 0)
+    spec = case.run(total)
+    assert (spec.group, spec.units) == (256, units)
+
+
 def hopper(num_sms):
     return SimpleNamespace(num_sms=num_sms, cc=(9, 0), max_shared_nbytes=232448, tuned=lambda _: None)
 
