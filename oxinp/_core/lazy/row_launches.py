@@ -42,7 +42,7 @@ NEAR, NEAR_MEASURED = 2, 8
 """By which part numbers of rows differ between which reductions run the same kernels if they do at both; and where the
 kernels are those that were measured near the problem, in steps of 2."""
 LENGTHS = "lengths of rows"  # by which a structure keeps the latest matrix, and how many in turn had rows of new ones
-MAX_LENGTHS = 8
+MAX_LENGTHS, LOOKS = 8, 16  # beyond which chains of the structure are looked at one time in so many
 OFTEN = 9  # times that chains are met before a kernel is made of them and their reductions
 SHORT, OFTEN_OF_SHORT = 1 << 10, 999
 """Elements of vectors of which kernels serve a few lengths, and the same for those."""
@@ -243,6 +243,11 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
     others : sequence of Storage
         What else may be pending.
     """
+    lengths = graph.structure.plans.get(LENGTHS)
+    if lengths is not None and lengths[1] > MAX_LENGTHS:
+        graph.structure.plans[LENGTHS] = lengths[0], lengths[1] + 1
+        if lengths[1] % LOOKS:
+            return None
     extents = target.shape
     kinds: tuple[Any, ...] = target.strides, target.alignment % ACCESS
     calls: dict[int, Call] = {}
@@ -307,7 +312,7 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
 def _has_rows_of_ever_new_lengths(graph: Graph, shape: tuple[int, ...]) -> bool:
     """Whether a structure is met with rows of another length nearly each time, each of which would take a kernel."""
     plans = graph.structure.plans
-    last, count = plans.get(LENGTHS, (shape, 0))
+    last, count = plans.get(LENGTHS, ((0, 0), 0))
     if shape[1] != last[1]:
         count += 1
     elif shape[0] != last[0]:

@@ -227,6 +227,17 @@ def test_rows_of_ever_new_lengths_have_no_kernel_each(monkeypatch):
     assert len(built) <= 12
 
 
+def test_rows_of_ever_new_lengths_are_hardly_looked_at(monkeypatch):
+    looks = []
+    monkeypatch.setattr(row_launches, "_alike", lambda key: looks.append(key))
+    a = np.array(numpy.random.default_rng(7).random((90, 200)))
+    for k in range(60, 200):
+        v = a[:, 5].copy()
+        v -= a[:, 1:k] @ a[1, 1:k]
+        np.evaluate(v)
+    assert len(looks) <= 30
+
+
 def test_what_is_read_alone_counts_as_memory(monkeypatch):
     """A reduction that is computed on the way has none, and asking for it would have it run."""
     read = []
