@@ -171,15 +171,12 @@ class AlongRows(NamedTuple):
         Strides of the arrays that the matrix or the vector is made of, in elements.
     alignments : tuple of int
         Of these arrays.
-    nbytes : int
-        Of an element of each.
     """
 
     planner: Any
     shape: tuple[int, ...]
     steps: tuple[Any, ...]
     alignments: tuple[int, ...]
-    nbytes: int
 
 
 along: Any = partial(tuple.__new__, AlongRows)  # of its fields, without a frame of Python's

@@ -162,7 +162,7 @@ class Alike:
 
     def _extend(self, reductions: Sequence[AlongRows], num_rows: int, kernels: tuple[Any, ...], found: Any) -> None:
         """Note numbers of rows around one for which the reductions run the same kernels, as they do at both ends."""
-        nbytes = num_rows * max([each.shape[1] * each.nbytes for each in reductions])
+        nbytes = num_rows * max([each.shape[1] * each.planner.nbytes for each in reductions])
         share = NEAR if nbytes < MIN_TUNED_NBYTES else NEAR_MEASURED
         ends = max(2, num_rows - num_rows // share), num_rows + num_rows // share
         least, most = [end if _kernels_of(reductions, end) == kernels else num_rows for end in ends]
@@ -211,7 +211,7 @@ def _kernels_of_lines(reductions: Sequence[AlongRows], size: int) -> tuple[Any, 
     """Return the kernels of reductions of vectors of a size; None where one has none, or takes more than one launch."""
     num_sms = device().capability.num_sms
     kernels: tuple[Any, ...] = ()
-    for planner, _, steps, alignments, _ in reductions:
+    for planner, _, steps, alignments in reductions:
         again = planner.line_again(size, steps, alignments, num_sms)
         if again is None:
             return None
@@ -223,7 +223,7 @@ def _kernels_of(reductions: Sequence[AlongRows], num_rows: int) -> tuple[Any, ..
     """Return the kernels of reductions of so many rows; None where one has none, or takes more than one launch."""
     capability = device().capability
     kernels: tuple[Any, ...] = ()
-    for planner, (_, length), steps, alignments, _ in reductions:
+    for planner, (_, length), steps, alignments in reductions:
         again = planner.rows_again((num_rows, length), steps, alignments, 1, capability)
         if type(again) is not tuple:
             return None
@@ -267,7 +267,7 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
         along = call.bound.along_rows()
         if along is None or call in calls.values() or _is_needed(entry, call, others):
             return None
-        planner, own, steps, alignments, _ = along
+        planner, own, steps, alignments = along
         if first is None:
             first = own
             if len(own) == 2 and _has_rows_of_ever_new_lengths(graph, own):

@@ -206,7 +206,7 @@ class MatrixProduct(_Summed):
             return None
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
-        return along((planner, left.shape, steps, (left.alignment, right.alignment), 2 * itemsize))  # type: ignore[no-any-return]
+        return along((planner, left.shape, steps, (left.alignment, right.alignment)))  # type: ignore[no-any-return]
 
 
 class InnerProduct(_Summed):
@@ -255,7 +255,7 @@ class InnerProduct(_Summed):
             return None
         itemsize = left.dtype.itemsize
         steps = left.strides[0] // itemsize, right.strides[0] // itemsize
-        return along((planner, left.shape, steps, (left.alignment, right.alignment), 2 * itemsize))  # type: ignore[no-any-return]
+        return along((planner, left.shape, steps, (left.alignment, right.alignment)))  # type: ignore[no-any-return]
 
 
 def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:

@@ -96,7 +96,7 @@ def along_rows(bound: BoundOp) -> AlongRows | None:
         _, *operands = operands
     if operands is None:
         return None
-    found: AlongRows = along((planner, shape, *operands, sum([kind.itemsize for kind in structure.kinds])))
+    found: AlongRows = along((planner, shape, *operands))
     return found
 
 

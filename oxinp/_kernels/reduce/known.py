@@ -145,7 +145,7 @@ class KnownPasses(Passes):
             return None
         least = min(steps)
         farthest = max(*steps, -least)
-        if farthest * (size - 1) >= MAX_INDEX_32 or size * self._nbytes >= MIN_TUNED_NBYTES:
+        if farthest * (size - 1) >= MAX_INDEX_32 or size * self.nbytes >= MIN_TUNED_NBYTES:
             return None
         last = 0
         if least < 0 and (steps[0] or next(step for step in steps if step)) < 0:  # see `_line`
@@ -177,7 +177,7 @@ class KnownPasses(Passes):
             least = group << (units.bit_length() - 1) if units else WARP * UNITS_PER_LANE + 1
             lines = least, (group << units.bit_length()) - 1
             if all(self._group_rows(1, n, walk.unroll, num_sms) == (group, count, 0, n) for n in lines):
-                fitting = min((MIN_TUNED_NBYTES - 1) // self._nbytes, (MAX_INDEX_32 - 1) // (farthest or 1))
+                fitting = min((MIN_TUNED_NBYTES - 1) // self.nbytes, (MAX_INDEX_32 - 1) // (farthest or 1))
                 if len(self._near) >= MAX_KEPT:
                     self._near.clear()
                 most = min(lines[1] * vector + vector - 1, fitting)
@@ -250,7 +250,7 @@ class KnownPasses(Passes):
         if walk is None:
             return None
         moves = tuple([(pitch, 1)[loop] for loops, _ in walk.chain.moves for loop in loops])
-        is_measured = num_kept * length * self._nbytes >= MIN_TUNED_NBYTES
+        is_measured = num_kept * length * self.nbytes >= MIN_TUNED_NBYTES
         shape = (length, num_kept) if is_first else (num_kept, length)
         launch = self._columns_launch if is_first else self._rows_launch
         first = launch(walk, shape, moves, 1, device, is_measured=is_measured)

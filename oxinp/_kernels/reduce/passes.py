@@ -107,9 +107,14 @@ class Passes(Planner):
         The inputs are the partial results of another reduction, which are few.
     has_flags : bool
         Kernels may use the flags, so that one launch does what would take two: what runs beside it uses none.
+
+    Attributes
+    ----------
+    nbytes : int
+        Of an element of each array.
     """
 
-    __slots__ = ("_joining", "_nbytes", "_walks", "has_flags", "is_joining", "mask", "op", "taken", "type", "value")
+    __slots__ = ("_joining", "_walks", "has_flags", "is_joining", "mask", "nbytes", "op", "taken", "type", "value")
 
     def __init__(
         self,
@@ -127,7 +132,7 @@ class Passes(Planner):
         self.has_flags = has_flags
         self.value, self.op, self.type, self.mask, self.is_joining = value, op, type, mask, is_joining
         self.taken = inputs_of(len(self.inputs))
-        self._nbytes = sum([type_.nbytes for type_ in self.types])
+        self.nbytes = sum([type_.nbytes for type_ in self.types])
         self._joining: Self | None = None
         self._walks: dict[Any, Walk] = {}
 

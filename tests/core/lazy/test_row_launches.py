@@ -229,7 +229,7 @@ def test_rows_of_ever_new_lengths_have_no_kernel_each(monkeypatch):
 
 def test_rows_of_ever_new_lengths_are_hardly_looked_at(monkeypatch):
     looks = []
-    monkeypatch.setattr(row_launches, "_alike", lambda key: looks.append(key))
+    monkeypatch.setattr(row_launches, "_alike", looks.append)
     a = np.array(numpy.random.default_rng(7).random((90, 200)))
     for k in range(60, 200):
         v = a[:, 5].copy()
