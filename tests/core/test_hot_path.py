@@ -358,7 +358,7 @@ def test_what_is_added_to_a_whole_array_is_looked_up(case, monkeypatch):
     given = [numpy.random.default_rng(seed).random((13, 5)) for seed in (1, 2)]
     found = [np.asarray(x) * 1 for x in given]
     np.evaluate(*found)
-    for _ in range(12):  # until what is found is kept, of each operand and then of what is made of it
+    for _ in range(12):  # until what is found is kept, whatever the tables have put aside meanwhile
         run(*found)
     for mine, wanted in zip(run(*found), run(*given), strict=True):
         numpy.testing.assert_array_equal(numpy.asarray(mine), wanted)

@@ -300,7 +300,8 @@ def _update_whole(records: Any, a: Any, b: Any) -> bool:
         positions, leaves, mask = join_two(u, v)
     else:
         leaves, mask = leaves + others, mask | bits
-    record = records.get((first, second, positions, layout))
+    key = first, second, positions, layout
+    record = records.get(key) or records.recall(key)
     if record is None or not record.is_checked or record.scalars:
         return False
     graph = record.graph
