@@ -30,7 +30,7 @@ from oxinp._core.ops import again, creation
 from oxinp._core.ops.epilogue import epilogue_of
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.ufunc.object import OBJECTS
-from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
+from oxinp._kernels.plan import Argument, Launch, Plan
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
@@ -268,10 +268,11 @@ def _plan_select_again(bound: BoundOp, variant: Any) -> Plan | None:  # noqa: AR
 
 def _planned_select(bound: BoundOp, plan_mask: Callable[..., Any]) -> Plan | None:
     mask, *others = bound.graphs
-    module, scratch, size = _selecting(), Scratch(), mask.layout.size
-    chosen = plan_mask(size, arrays(mask), placement.device().capability, scratch)
-    if chosen is None:
+    module, size = _selecting(), mask.layout.size
+    planned = plan_mask(size, arrays(mask), placement.device().capability)
+    if planned is None:
         return None
+    chosen, scratch_nbytes = planned
     given = (
         (MOVED_TYPES[others[0].layout.dtype], chosen, Argument(f"in{len(mask.leaves)}"))
         if others
@@ -279,7 +280,7 @@ def _planned_select(bound: BoundOp, plan_mask: Callable[..., Any]) -> Plan | Non
     )
     write: Plan = module.select(size, *given)
     bounded = write, (size * bound.layouts[0].dtype.itemsize,)
-    return Plan(chosen.steps, scratch.nbytes, then=lambda words: write if words[0] else Plan(()), bounded=bounded)
+    return Plan(chosen.steps, scratch_nbytes, then=lambda words: write if words[0] else Plan(()), bounded=bounded)
 
 
 def _sized_select(bound: BoundOp, words: tuple[int, ...]) -> tuple[Layout, ...]:

@@ -114,24 +114,23 @@ class Mask(Planner):
         self.value = value
         self.taken = inputs_of(len(self.inputs))
 
-    def plan(self, size: int, arrays: Sequence[Operand], device: Device, scratch: Scratch) -> Chosen:
-        """Return the steps for input arrays of one dimension, of at least one element."""
-        found = self._planned(size, arrays, device, scratch, self.kernel)
+    def plan(self, size: int, arrays: Sequence[Operand], device: Device) -> tuple[Chosen, int]:
+        """Return the steps for input arrays of one dimension, of at least one element, and the bytes of workspace."""
+        found = self._planned(size, arrays, device, self.kernel)
         assert found is not None
         return found
 
-    def plan_again(self, size: int, arrays: Sequence[Operand], device: Device, scratch: Scratch) -> Chosen | None:
+    def plan_again(self, size: int, arrays: Sequence[Operand], device: Device) -> tuple[Chosen, int] | None:
         """Return what `plan` does if its kernel has been made for another size, so that it takes arithmetic alone."""
-        return self._planned(size, arrays, device, scratch, self.known_kernel)
+        return self._planned(size, arrays, device, self.known_kernel)
 
     def _planned(
         self,
         size: int,
         arrays: Sequence[Operand],
         device: Device,
-        scratch: Scratch,
         kernel_of: Callable[[Any, MaskWordsSpec], Kernel | None],
-    ) -> Chosen | None:
+    ) -> tuple[Chosen, int] | None:
         strides = [x.strides for x in arrays] + [(1,)] * self.wants_index
         nest = Nest((size,), tuple(strides), (0,) * len(strides))
         chain = self.chain(classify(arrays, nest), 1, index_bits(nest))
@@ -140,11 +139,11 @@ class Mask(Planner):
         if kernel is None:
             return None
         regions = -(-size // REGION)
-        words, counts = scratch.take(regions * WARP * u32.nbytes), scratch.take(regions * i64.nbytes)
+        counts, after, nbytes = _counted(regions, device)
         work = Work(0, touched_nbytes((size,), arrays))
         grid, constants = (-(-regions // NUM_WARPS), 1, 1), (*chain.constants(nest), size)
-        this = Launch(kernel, grid, (words, counts, *self.taken), constants, work)
-        return chosen((this,), words, counts, regions, device, scratch)
+        this = Launch(kernel, grid, (after.words, counts, *self.taken), constants, work)
+        return Chosen((this, *after.steps), after.words, after.counts), nbytes
 
 
 def chosen(
@@ -155,6 +154,26 @@ def chosen(
     scanned = _scanned(regions, device)
     scan_steps = scanned.on(out0=sums, in0=counts, scratch=scratch.take(scanned.scratch_nbytes))
     return Chosen((*steps, *scan_steps, Read(sums.at((regions - 1) * i64.nbytes))), words, sums)
+
+
+_COUNTED: dict[Any, tuple[Argument, Chosen, int]] = {}
+
+
+def _counted(regions: int, device: Device) -> tuple[Argument, Chosen, int]:
+    """Return where a mask's kernel leaves its counts, what follows that, and the bytes of workspace.
+
+    Masks of as many regions share these.
+    """
+    key = regions, device.num_sms, device.cc
+    found = _COUNTED.get(key)
+    if found is None:
+        if len(_COUNTED) >= MAX_SCANNED:
+            _COUNTED.clear()
+        scratch = Scratch()
+        words, counts = scratch.take(regions * WARP * u32.nbytes), scratch.take(regions * i64.nbytes)
+        after = chosen((), words, counts, regions, device, scratch)
+        found = _COUNTED[key] = counts, after, scratch.nbytes
+    return found
 
 
 @cache

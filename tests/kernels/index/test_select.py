@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from oxinp._kernels.index import select
-from oxinp._kernels.plan import Argument, Plan, Scratch
+from oxinp._kernels.plan import Argument, Plan
 from oxinp._kernels.problem import Instr, Operand
 from oxinp._ptx.types import from_dtype, pred
 from tests.comparator import assert_same
@@ -21,12 +21,12 @@ def chosen(session, x, inputs, instrs, operands, size):
     types = [(each.type, True) for each in operands]
     results = []
     for type_, dtype in ((from_dtype(x.dtype), x.dtype), (None, np.dtype(np.int64))):
-        scratch, output = Scratch(), np.empty(size, dtype)
+        output = np.empty(size, dtype)
         mask = select.Mask(types, instrs, len(inputs) + len(instrs) - 1)
-        found = mask.plan(size, operands, session.device, scratch)
+        found, scratch_nbytes = mask.plan(size, operands, session.device)
         array = None if type_ is None else Argument(f"in{len(inputs)}")
         write = select.select(size, type_, found, array)
-        plan = Plan(found.steps, scratch.nbytes, then=lambda words, write=write: write if words[0] else Plan(()))
+        plan = Plan(found.steps, scratch_nbytes, then=lambda words, write=write: write if words[0] else Plan(()))
         given = [session.pointer(each) for each in (*inputs, x)]
         (count,) = execute(session.machine, plan, [session.pointer(output)], given)
         session.fetch([output])
@@ -61,5 +61,5 @@ def test_a_mask_that_a_chain_computes(size):
 
 def test_far_elements_have_wide_distances():
     for size, is_wide in ((2**31, True), (2**20, False)):
-        plan = select.Mask([(pred, True)], [], 0).plan(size, [Operand(pred, (1,))], TINY_DEVICE, Scratch())
+        plan, _ = select.Mask([(pred, True)], [], 0).plan(size, [Operand(pred, (1,))], TINY_DEVICE)
         assert (re.search(r"mad\.lo\.s64|min\.s64", plan.steps[0].kernel.ptx) is not None) is is_wide
