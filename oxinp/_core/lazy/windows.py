@@ -84,8 +84,9 @@ class Windowed(tuple[Any, ...]):  # noqa: SLOT001 - tuples have room for none
         From there on, so many bytes at every so many are.
     elements : uint8 array
     reader : _Reader
-    seen : (Layout or None, numpy.ndarray)
-        The layout of the array whose elements were read last, and `elements` as elements of that.
+    seen : tuple
+        The layout of the array whose elements were read last, or None; `elements` as elements of that; how far it
+        begins from where they do, and how far one of them is from the next, in bytes.
     """
 
     low: int
@@ -93,7 +94,7 @@ class Windowed(tuple[Any, ...]):  # noqa: SLOT001 - tuples have room for none
     width: int
     elements: np.ndarray[Any, Any]
     reader: _Reader
-    seen: tuple[Layout | None, np.ndarray[Any, Any]]
+    seen: tuple[Layout | None, np.ndarray[Any, Any], int, int]
 
 
 _READERS: dict[ref[Storage], _Reader] = {}
@@ -116,21 +117,26 @@ def element_at(windowed: Windowed, whole: Layout, key: Any) -> Any:
         The array's.
     key : object
     """
-    known, items = windowed.seen
+    known, items, low, pitch = windowed.seen
     if known is not whole:
         return None
-    low = whole.offset - windowed.low
+    shape, strides = whole.shape, whole.strides
     places = key if type(key) is tuple else (key,)
-    shape = whole.shape
     if len(places) != len(shape):
         return None
-    for place, extent, stride in zip(places, shape, whole.strides, strict=True):
-        if type(place) is not int or not 0 <= place < extent:
+    if len(shape) == 2:  # as most; a loop would take as long as the rest
+        i, j = places
+        rows, columns = shape
+        if type(i) is not int or type(j) is not int or not (0 <= i < rows and 0 <= j < columns):
             return None
-        low += place * stride
-    nth, low = divmod(low, windowed.step)
-    place, remainder = divmod(nth * windowed.width + low, items.itemsize)
-    if remainder or low + items.itemsize > windowed.width or not 0 <= place < len(items):
+        low += i * strides[0] + j * strides[1]
+    else:
+        for i, extent, stride in zip(places, shape, strides, strict=True):
+            if type(i) is not int or not 0 <= i < extent:
+                return None
+            low += i * stride
+    place = low // pitch
+    if place * pitch != low or not 0 <= place < len(items):
         return None
     reader = windowed.reader
     if reader.credit < MAX_CREDIT:
@@ -161,8 +167,7 @@ def element(storage: Storage, layout: Layout, whole: Layout) -> Any:
             if reader.credit < MAX_CREDIT:
                 reader.credit += 1
             if value.seen[0] is not whole:
-                nbytes = len(value.elements) // layout.nbytes * layout.nbytes
-                value.seen = whole, value.elements[:nbytes].view(layout.dtype)
+                value.seen = _seen(value, whole)
             return np.ndarray((), layout.dtype, value.elements, start)[()]
         reader.misses += 1
         if reader.misses * WAIT > value[0].layout.nbytes / COPY_RATE:
@@ -184,6 +189,16 @@ def element(storage: Storage, layout: Layout, whole: Layout) -> Any:
             _WALKS[ref(storage)] = layout.offset, reader.step, -PAUSE, singles.num_used
         return None
     return attempt(_fetch, storage, layout, reader)
+
+
+def _seen(windowed: Windowed, whole: Layout) -> tuple[Layout | None, np.ndarray[Any, Any], int, int]:
+    """Return what `Windowed.seen` is for an array."""
+    itemsize = whole.dtype.itemsize
+    if windowed.width not in (itemsize, windowed.step):  # several of its elements lie next to each other, far from more
+        return None, windowed.elements, 0, 1
+    items = windowed.elements[: len(windowed.elements) // itemsize * itemsize].view(whole.dtype)
+    pitch = windowed.step if windowed.width == itemsize else itemsize
+    return whole, items, whole.offset - windowed.low, pitch
 
 
 def _steady_step(storage: Storage, layout: Layout) -> int:
@@ -246,7 +261,7 @@ def _fetch(storage: Storage, layout: Layout, reader: _Reader) -> Any:
         windowed.low, windowed.step = low, min(NBYTES, graph.layout.nbytes - low)
         windowed.width = windowed.step
         windowed.elements = _downloaded(leaves[0], low, windowed.width)
-    windowed.seen = None, windowed.elements
+    windowed.seen = None, windowed.elements, 0, 1
     if storage.value is value:
         storage.value = windowed
     nth, place = divmod(layout.offset - windowed.low, windowed.step)
