@@ -90,7 +90,7 @@ class Executable:
         self.nbytes = self.sizes[0] if self.sizes else 0
         self.scratch_nbytes = plan.scratch_nbytes
         widths = [2 if kind is not None and kind.kind == "c" else 1 for kind in kinds]
-        self.arguments: Callable[[tuple[Any, ...]], list[Any]] = _with_parts if 2 in widths else _addresses
+        self.arguments: Callable[[tuple[Any, ...]], list[Any]] = _with_parts if 2 in widths else addresses
         natural = (*outputs(len(self.sizes)), *inputs(len(widths)))
         launch = plan.steps[0] if len(plan.steps) == 1 else None
         self.is_single = not plan.steps or (type(launch) is Launch and launch.arguments == natural)
@@ -322,13 +322,13 @@ def run_flagged(flagged: Flagged, nbytes: int, leaves: tuple[Any, ...], ptr: int
 
 def run_resized(resized: Resized, nbytes: int, leaves: tuple[Any, ...]) -> Buffer | None:
     """Run a product like one before; parameters and what is returned are as of `run_again`."""
-    kernel, grid, constants, maps, has_addresses = resized
+    kernel, grid, constants, maps, hasaddresses = resized
     version, launch, backend = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
     if launch is None or version != config.version:
         return None
     addresses = [entry.ptr for entry in leaves]
     parameters = [backend.matrix_map(*each, address) for each, address in zip(maps, addresses, strict=False)]
-    if has_addresses:
+    if hasaddresses:
         parameters += addresses
     buffer: Buffer = backend.allocate(nbytes)
     launch(grid, buffer.ptr, *parameters, *constants)
@@ -426,7 +426,7 @@ def _skip(*_: Any) -> None:
     """Launch nothing, for arrays without elements."""
 
 
-def _addresses(leaves: tuple[Any, ...]) -> list[Any]:
+def addresses(leaves: tuple[Any, ...]) -> list[Any]:
     """Return kernel parameters of leaves: the addresses of arrays, the values of scalars."""
     return [getattr(entry, "ptr", entry) for entry in leaves]
 

@@ -21,6 +21,7 @@ from oxinp._core.lazy import calls, chains, joint, rowwise
 from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import attempt, claim, is_locked
 from oxinp._core.lazy.calls import CALLS, MAX_CALLS, Call, Pending, at_work, forget, request, run_calls, settled
+from oxinp._core.lazy.executor import addresses
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.op import bind
@@ -197,9 +198,9 @@ def _compute(storage: Storage) -> Value:
         if buffer is None:
             if program is None or program.version != config.version:
                 program, is_planned = chains.find(graph), is_first
-            if program.arrays_only:  # `Executable.run`, spelled out
+            if program.arguments is addresses:  # `Executable.run`, spelled out
                 buffer = program.allocate(program.nbytes)
-                program.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+                program.launch(buffer.ptr, *[getattr(entry, "ptr", entry) for entry in leaves])
             else:
                 buffer = program.run(leaves)
         if REPORTS:

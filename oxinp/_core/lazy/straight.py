@@ -145,19 +145,14 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         ):
             return True
         is_written = write_part(storage, layout, chain, value._held, False)
-        return assign_computed(array, layout, value) if is_written is None else is_written
+        if is_written is not None:
+            return is_written
+        schedule.materialise(value._held or value._storage)
+        chain = _chain(value, layout)
+        return chain is not None and not chain[0].nodes and bool(write_part(storage, layout, chain, None, False))
     if type(entry) is Pending and entry.call is not None:
         return value._known is seen[0] and attempt(_write_result, storage, layout, seen[0], entry, value._held)
     return bool(write_part(storage, layout, chain, None, False))
-
-
-def assign_computed(array: Handle, layout: Layout, value: Handle) -> bool:
-    """Do what `assign` does with what is computed first, for it reads elements that would have been written before."""
-    schedule.materialise(value._held or value._storage)
-    chain = _chain(value, layout)
-    if chain is None or chain[0].nodes:
-        return False
-    return bool(write_part(array._held or array._storage, layout, chain, None, False))
 
 
 def fill(array: Handle, layout: Layout, number: Any) -> bool:
@@ -342,4 +337,4 @@ def weigh_write(storage: Storage, layout: Layout, structure: Structure, nbytes: 
         balance.computed_chain(size, structure, layout.size, is_first=False)
 
 
-__all__ = ["NUMBERS", "assign", "assign_computed", "fill", "update", "weigh_write", "write_part"]
+__all__ = ["NUMBERS", "assign", "fill", "update", "weigh_write", "write_part"]

@@ -15,13 +15,12 @@ from oxinp._core.lazy.expr import Graph, Structure, scalar
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, followers
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import types
-from oxinp._core.lazy.straight import assign_computed
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects, writing
 from oxinp._core.native.apart import require_same
 from oxinp._core.native.function import FLOAT64, HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, VIEW
-from oxinp._core.native.given import ROOM, call_given, give, write_given
+from oxinp._core.native.given import ROOM, give, write_given
 from oxinp._core.native.launching import COMPUTED, ENTRIES, STRUCTURE
 from oxinp._core.native.leaves import PENDING, load_number
 from oxinp._core.native.making import (
@@ -50,10 +49,11 @@ _FILLED = (scalar(FLOAT64).structure,), None, FLOAT64
 
 @functools.cache
 def address_of(kind: type, part: int) -> int:
-    """Return where the code lies that writes to a part of an array; 0 if there is none, as before Python 3.12.
+    """Return where the code lies that writes to a part of an array; 0 if there is none.
 
-    It is given the array, the key and the value, and returns None; or 0 where an error has been raised, and where
-    Python is to do it. At `part` lies the code that finds the layout of a part.
+    It is given the array, the key and the value, and returns None; True where the value is to be computed first; or 0
+    where an error has been raised, and where Python is to do it. None of these is counted. At `part` lies the code that
+    finds the layout of a part.
     """
     if objects.VECTORCALL is None:  # objects that are not counted come with this, and a collector that waits its turn
         return 0
@@ -252,7 +252,7 @@ def _load_value(call: Making) -> None:
 
 
 def _write_chain(call: Making) -> None:
-    """Write the chain in `r14`, or what it comes to where it reads what would be written before."""
+    """Write the chain in `r14`, unless it reads what would be written before."""
     code = call.code
     give(call, ("rbx", HELD), "r12", "r14", ("rsp", _SOURCE), id(False))
     write_given(call, writing.address_of(call.kind))
@@ -261,14 +261,8 @@ def _write_chain(call: Making) -> None:
     code.jump("done", "ne")
     code.compare_with("rsp", _SOURCE, "rcx")
     code.jump("undo", "e")
-    give(call, "rbx", "r12", "r13")
-    call_given(call, assign_computed, 3)
-    code.compare_number("rax", 0)
-    code.jump("raised", "e")
-    code.set("rcx", id(True))
-    code.compare("rax", "rcx")
-    code.jump("done", "e")
-    code.jump("undo")
+    code.set("r14", id(True))
+    code.jump("give back")
 
 
 def _fill(call: Making) -> None:

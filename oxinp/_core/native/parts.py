@@ -12,6 +12,7 @@ import functools
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses
+from oxinp._core.lazy.schedule import materialise
 from oxinp._core.memory.layout import MAX_NESTED_PARTS, Layout
 from oxinp._core.memory.parts import PART
 from oxinp._core.memory.storage import Storage
@@ -656,25 +657,42 @@ def write_device_part(function: Function, label: str) -> None:
     code, failed, address = function.code, function.new_label(), address_of(function.kind, _address(function.kind))
     code.label(label)
     if address:
-        function.call(address, "rbx", "rbp", "r14")
-        code.move("r12", "rax")
-        code.compare_number("r12", 0)
-        code.set("rax", 0)
-        code.jump("return", "ne")  # None, which is not counted
-        code.call(objects.address("PyErr_Occurred"))
-        code.compare_number("rax", 0)
-        code.jump(failed, "ne")
+        _write_straight(function, address, failed)
     require_on_device(function)
     call_python(function, setitem, "rbx", "rbp", "r14")
     code.compare_number("rax", 0)
     code.jump(failed, "e")
     code.move("r12", "rax")
     function.drop("r12")
+    code.label("written")
     code.set("rax", 0)
     code.jump("return")
     code.label(failed)
     code.set("rax", 2**64 - 1)
     code.jump("return")
+
+
+def _write_straight(function: Function, address: int, failed: str) -> None:
+    """Write by the code that `assigning` describes, twice where the value is to be computed first."""
+    code, is_left = function.code, function.new_label()
+    for is_computed in (False, True):
+        function.call(address, "rbx", "rbp", "r14")
+        code.compare_number("rax", 0)
+        code.jump(is_left, "e")
+        code.set("rcx", NONE)
+        code.compare("rax", "rcx")
+        code.jump("written", "e")
+        if not is_computed:
+            code.load("r12", "r14", HELD)
+            call_python(function, materialise, "r12")
+            code.compare_number("rax", 0)
+            code.jump(failed, "e")
+            code.move("r12", "rax")
+            function.drop("r12")
+    code.label(is_left)
+    code.call(objects.address("PyErr_Occurred"))
+    code.compare_number("rax", 0)
+    code.jump(failed, "ne")
 
 
 def _require_more(function: Function, at: int, number: int, label: str) -> None:
