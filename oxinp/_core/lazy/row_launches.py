@@ -9,6 +9,7 @@ themselves would run the same kernels as when it was planned, so does this: it g
 
 from __future__ import annotations
 
+import importlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
@@ -23,8 +24,6 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.row_programs import merged
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
-from oxinp._kernels.choice import MIN_TUNED_NBYTES
-from oxinp._kernels.elementwise.access import MAX_INDEX_32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.row_programs import RowProgram
     from oxinp._core.memory.storage import Storage
 
+CHOICE, ACCESSES = "oxinp._kernels.choice", "oxinp._kernels.elementwise.access"  # which only who needs them pays for
 ONE = 1, 1, 1
 ACCESS = 16  # bytes: whether an address is a multiple of more makes no difference
 MAX_RANGES = 16
@@ -163,7 +163,8 @@ class Alike:
     def _extend(self, reductions: Sequence[AlongRows], num_rows: int, kernels: tuple[Any, ...], found: Any) -> None:
         """Note numbers of rows around one for which the reductions run the same kernels, as they do at both ends."""
         nbytes = num_rows * max([each.shape[1] * each.planner.nbytes for each in reductions])
-        share = NEAR if nbytes < MIN_TUNED_NBYTES else NEAR_MEASURED
+        least_tuned: int = importlib.import_module(CHOICE).MIN_TUNED_NBYTES
+        share = NEAR if nbytes < least_tuned else NEAR_MEASURED
         ends = max(2, num_rows - num_rows // share), num_rows + num_rows // share
         least, most = [end if _kernels_of(reductions, end) == kernels else num_rows for end in ends]
         if least < most:
@@ -200,7 +201,7 @@ class Alike:
     def _build_line(self, graph: Graph, target: Layout, calls: dict[int, Call], kernels: tuple[Any, ...]) -> None:
         program = self._merged(graph, calls)
         if program is None:  # whatever the length
-            self.by_kernels[kernels] = 1, MAX_INDEX_32, {1: None}
+            self.by_kernels[kernels] = 1, importlib.import_module(ACCESSES).MAX_INDEX_32, {1: None}
             return
         (size,) = program.rows.shape
         vector, per_round, lines = self.by_kernels.setdefault(kernels, (*program.units_of_round(), {}))
