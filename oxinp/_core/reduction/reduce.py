@@ -266,12 +266,15 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None,
         shape = source.shape
         if axis is not None:
             result = Layout.of(result.dtype, (shape[1 - axis % 2],))
-        whole = source.dense if source.dtype is accumulated else Layout.of(accumulated, shape)
+        whole = (source._dense or source.dense) if source.dtype is accumulated else Layout.of(accumulated, shape)
         bound = BoundOp(op, (graph_of(structure, whole, graph.leaves),), (result,), parameters)
         if _MET.has_met((row, graph.structure, shape, axis), graph):
             remember(_MET, key, bound)
             bound.met = MEETINGS
-    return wrap_result(_deferred(bound, leaves, mask))
+    if Pending in map(type, leaves):
+        return wrap_result(_deferred(bound, leaves, mask))
+    (total,) = schedule.defer(bound, leaves, mask)
+    return wrap_result(total)
 
 
 _AVERAGES = (np.mean, np.var, np.std)
