@@ -2,6 +2,8 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import operator
+import random
 import threading
 
 import numpy
@@ -9,7 +11,9 @@ import pytest
 
 import oxinp as np
 from oxinp._core.host.sharing import share
+from oxinp._core.lazy import writing
 from oxinp._core.lazy.inlining import compiled
+from oxinp._core.memory.layout import make_layout
 from oxinp._core.memory.storage import Pin
 from tests.comparator import assert_same
 from tests.patience import PATIENCE
@@ -309,3 +313,43 @@ def test_text_written_to_characters_is_a_sequence(twin):
         return x
 
     twin(body)
+
+
+def _layouts(rng):
+    """Yield two layouts of random strides, and where they begin."""
+    layouts = []
+    for _ in range(2):
+        ndim = rng.choice([1, 2, 2, 3])
+        shape = tuple(rng.randrange(1, 5) for _ in range(ndim))
+        strides = tuple(rng.choice([0, 8, 16, 24, 48, 80, 96, -8, -16, -48, -96]) for _ in range(ndim))
+        layouts.append(make_layout(numpy.dtype(rng.choice(["f8", "f8", "f4"])), shape, strides, 0))
+    return *layouts, rng.randrange(-20, 20) * 8
+
+
+def _bytes_of(layout, start):
+    places = [start + sum(map(operator.mul, index, layout.strides)) for index in numpy.ndindex(layout.shape)]
+    return {place + k for place in places for k in range(layout.dtype.itemsize)}
+
+
+def test_parts_that_are_said_to_lie_apart_do():
+    rng, count = random.Random(11), 0
+    for _ in range(20_000):
+        where, layout, start = _layouts(rng)
+        if writing._miss(0, where, start, layout):
+            count += 1
+            assert not _bytes_of(where, 0) & _bytes_of(layout, start), (where, layout, start)
+    assert count > 5000
+
+
+@pytest.mark.parametrize("step", [8, -8, 16])
+def test_some_columns_lie_beside_others(step):
+    column = make_layout(numpy.dtype(float), (50, 20), (800, 0), 0)
+    for first in range(100):
+        low = first if step > 0 else first - 19
+        high = first + 19 * abs(step) // 8 if step > 0 else first
+        if not (low >= 0 and high < 100):
+            continue
+        block = make_layout(numpy.dtype(float), (50, 20), (800, step), 0)
+        for beside in (0, 37, 99):
+            is_inside = low <= beside <= high
+            assert writing._miss(8 * beside, column, 8 * first, block) == (not is_inside) or (step == 16 and is_inside)

@@ -387,14 +387,31 @@ def _meets(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout
 def _miss(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
     """Whether no byte that is read from an address is one that is written from another one.
 
-    They lie apart, or between each other, as columns of a matrix do.
+    They lie apart, or between each other, as columns of a matrix do, or some columns and others.
     """
     first, last = where._extent or extent_of(where)  # `are_apart`, spelled out
     low, high = layout._extent or extent_of(layout)
     if ptr + last <= start + low or start + high <= ptr + first:
         return True
     pitch = math.gcd(*where.strides, *layout.strides)
-    return pitch > 0 and layout.dtype.itemsize <= (ptr - start) % pitch <= pitch - where.dtype.itemsize
+    if pitch > 0 and layout.dtype.itemsize <= (ptr - start) % pitch <= pitch - where.dtype.itemsize:
+        return True
+    for step in (*layout.strides, *where.strides):  # as some columns of a matrix lie beside others
+        if pitch := abs(step):
+            (first, length), (low, width) = _within(where, pitch), _within(layout, pitch)
+            if width <= (ptr + first - start - low) % pitch <= pitch - length:
+                return True
+    return False
+
+
+def _within(layout: Layout, pitch: int) -> tuple[int, int]:
+    """Return from which byte on, counted from that of index zero, and how far elements go but for whole pitches."""
+    low, width = 0, layout.dtype.itemsize
+    for step, n in zip(layout.strides, layout.shape, strict=True):
+        if step % pitch:
+            width += abs(step) * (n - 1)
+            low += min(step, 0) * (n - 1)
+    return low, width
 
 
 def is_read(buffer: Buffer) -> bool:

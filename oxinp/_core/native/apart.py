@@ -14,8 +14,8 @@ WANTS_POINTER = offsets(Structure, ("wants_pointer",))["wants_pointer"]
 HELD_BUFFER, START, READS, INDEX = (8 * i for i in range(19, 23))
 """Where on the stack there is the Buffer that is written to, from which address on, and the bits of what may be read
 there; and at which leaf we are, in words of 8 bytes."""
-_DISTANCE, _LOW, _HIGH, _FIRST, _LAST, _AXIS, _EXTENT, _PITCH = (8 * i for i in range(23, 31))
-END = 8 * 31
+_DISTANCE, _LOW, _HIGH, _FIRST, _LAST, _AXIS, _EXTENT, _PITCH, _CANDIDATE, _STEP = (8 * i for i in range(23, 33))
+END = 8 * 33
 FOUND = 24
 """Where there is 0 where no leaf reads what is written to."""
 _EQUAL = 2  # among Python's comparisons
@@ -85,6 +85,7 @@ def require_apart(call: Making, seen: int, entries: int, label: str) -> None:
     code.label("is elsewhere")
     _if_beside(call)
     _if_between(call)
+    _if_beside_in_pitch(call)
     code.jump(label)
     code.label("is apart")
 
@@ -242,6 +243,83 @@ def _if_between(call: Making) -> None:
     code.compare("rdx", "rcx")
     code.jump("next leaf", "le")
     code.label(is_other)
+
+
+def _if_beside_in_pitch(call: Making) -> None:
+    """Go to the next leaf where what is read lies beside what is written in each pitch, as some columns and others."""
+    code = call.code
+    for layout in ("r12", "r15"):
+        again, done, is_positive, is_left = (call.new_label() for _ in range(4))
+        code.load("rdx", layout, LAYOUT["shape"])
+        code.load("rax", "rdx", SIZE)
+        code.store("rsp", _CANDIDATE, "rax")
+        code.label(again)
+        code.compare_number_with("rsp", _CANDIDATE, 0)
+        code.jump(done, "e")
+        code.decrement("rsp", _CANDIDATE)
+        code.load("rcx", "rsp", _CANDIDATE)
+        code.load("rdx", layout, LAYOUT["strides"])
+        for _ in range(3):
+            code.add_register("rcx", "rcx")
+        code.add_register("rdx", "rcx")
+        load_number(call, "rax", "rdx", TUPLE_ITEMS)
+        _make_positive(call, "rax")
+        code.compare_number("rax", 0)
+        code.jump(again, "e")
+        code.store("rsp", _PITCH, "rax")
+        _measure_within(call, "r12", _LOW, _HIGH)
+        _measure_within(call, "r15", _FIRST, _LAST)
+        code.load("rax", "rsp", _DISTANCE)
+        code.add_from("rax", "rsp", _FIRST)
+        code.subtract_from("rax", "rsp", _LOW)
+        code.move("rdi", "rax")
+        _make_positive(call, "rax")
+        code.load("rcx", "rsp", _PITCH)
+        code.divide("rcx")
+        code.compare_number("rdi", 0)
+        code.jump(is_positive, "ge")
+        code.compare_number("rdx", 0)
+        code.jump(is_left, "e")
+        code.negate("rdx")
+        code.add_register("rdx", "rcx")
+        code.label(is_left)
+        code.label(is_positive)
+        code.compare_with("rsp", _HIGH, "rdx")
+        code.jump(again, "g")
+        code.add_from("rdx", "rsp", _LAST)
+        code.compare("rdx", "rcx")
+        code.jump("next leaf", "le")
+        code.jump(again)
+        code.label(done)
+
+
+def _measure_within(call: Making, layout: str, low: int, width: int) -> None:
+    """Let the stack have from where on and how far elements go but for whole pitches, see `writing`."""
+    code = call.code
+    code.set("rax", 0)
+    code.store("rsp", low, "rax")
+    _load_itemsize(call, layout, "rax")
+    code.store("rsp", width, "rax")
+    again, done = _for_axes(call, layout)
+    code.store("rsp", _STEP, "rax")
+    _make_positive(call, "rax")
+    code.move("rdi", "rax")
+    code.load("rcx", "rsp", _PITCH)
+    code.divide("rcx")
+    code.compare_number("rdx", 0)
+    code.jump(again, "e")
+    code.multiply("rdi", "rsp", _EXTENT)
+    code.move("rax", "rdi")
+    code.add_from("rax", "rsp", width)
+    code.store("rsp", width, "rax")
+    code.compare_number_with("rsp", _STEP, 0)
+    code.jump(again, "ge")
+    code.load("rax", "rsp", low)
+    code.negate("rdi")
+    code.add_register("rax", "rdi")
+    code.store("rsp", low, "rax")
+    code.jump(again)
+    code.label(done)
 
 
 def _divide_in_common(call: Making) -> None:

@@ -13,10 +13,9 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects, writing
-from oxinp._core.native.function import FLOAT64, HELD, KNOWN, NONE, STORED_HOST, VALUE, VIEW, Function
+from oxinp._core.native.function import FLOAT64, HELD, KNOWN, NONE, STORED_HOST, VIEW, Function
 from oxinp._core.native.given import ROOM, give, write_given
 from oxinp._core.native.launching import COMPUTED, ENTRIES, GRAPH_OF, MASK, SEEN
-from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import (
     COST,
     ENTRY,
@@ -125,8 +124,8 @@ def _load_operand(call: Making) -> None:
 
 
 def _require_unplanned(call: Making) -> None:
-    """Go on unless there may be a program for what is added, or it reads what is written of a matrix."""
-    code, is_new, is_line = call.code, call.new_label(), call.new_label()
+    """Go on unless there may be a program for what is added."""
+    code, is_new = call.code, call.new_label()
     code.load("rdx", "r14", GRAPH_OF)
     code.set("rcx", NONE)
     code.compare("rdx", "rcx")
@@ -137,26 +136,6 @@ def _require_unplanned(call: Making) -> None:
     code.compare_number("rdx", MEETINGS + RENTED)
     code.jump("undo", "ge")
     code.label(is_new)
-    code.load("rbp", "rsp", _ARRAY)
-    code.load("rbp", "rbp", HELD)
-    code.compare_number("rbp", 0)
-    code.jump("undo", "e")
-    call.unless_type("rbp", Storage, "undo")
-    code.load("rbx", "rbp", VALUE)
-    call.unless_type("rbx", tuple, "undo")
-    code.load("rdx", "r14", COMPUTED)
-    code.load("rdx", "rdx", STRUCTURE["nodes"])
-    code.compare_number_with("rdx", SIZE, 0)
-    code.jump(is_line, "e")
-    code.set("rcx", id(1))
-    code.compare_with("r12", LAYOUT["ndim"], "rcx")
-    code.jump(is_line, "e")
-    load_number(call, "rbx", "rbx", TUPLE_ITEMS + 16)
-    load_number(call, "rax", "r14", MASK)
-    code.and_register("rax", "rbx")
-    code.compare_number("rax", 0)
-    code.jump("undo", "ne")
-    code.label(is_line)
 
 
 def _find_join(call: Making) -> None:

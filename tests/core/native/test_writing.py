@@ -135,6 +135,44 @@ def test_parts_are_assigned_to_by_machine_code(statement, monkeypatch):
     assert_same(found, run(numpy, statement, range(30, 60)))
 
 
+BESIDE = [
+    "a[i:, i:] -= np.outer(a[i:, i - 1], a[i - 1, i:])",
+    "a[i:, i:] -= a[i:, i - 1, None] * a[i - 1, i:]",
+    "a[i:, i - 1 :] -= a[i:, i - 1 : i] * a[i - 1, i - 1 :]",
+    "a[:, :300] = a[:, 300:600] * 2.0",
+    "a[:, :300] = a[:, 299:599] * 2.0",
+    "a[::-1, 300:600] = a[:, :300] * 2.0",
+    "a[:, 599:299:-1] = a[::-1, :300] * 2.0",
+    "a[::-1, 600:300:-1] += a[:, 301:601] * 2.0",
+    "a[::2, :300] = a[1::2, 340:] * 0.5",
+    "a[::2, 300:] -= a[1::2, 300:] * 0.5",
+    "a[2::3, i:] -= a[1:-1:3, i:] * a[::3, i:][: 213]",
+    "a[i:, :300] *= a[:-i, 340:]",
+    "a.T[:300] += a.T[340:] * 0.5",
+]
+
+
+@pytest.mark.parametrize("statement", BESIDE)
+def test_columns_that_lie_beside_others_are_as_numpy_has_them(statement):
+    numbers = range(1, 9)
+    with balance.suspended():
+        found = run(oxinp, statement, numbers)
+    assert_same(found, run(numpy, statement, numbers))
+
+
+def test_an_update_by_a_column_beside_it_is_one_launch(launches):
+    a = oxinp.ones((N, N)) + 0.0
+    oxinp.evaluate(a)
+    for i in range(1, 20):
+        a[i:, i:] -= oxinp.outer(a[i:, i - 1], a[i - 1, i:])
+
+    def update():
+        for i in range(20, 30):
+            a[i:, i:] -= oxinp.outer(a[i:, i - 1], a[i - 1, i:])
+
+    assert launches(update) == 10
+
+
 OTHER_UPDATES = [
     "a[i, i:] += xp.float64(0.5)",
     "a[i, i:] += True",
