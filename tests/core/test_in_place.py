@@ -8,6 +8,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("offload_threshold")
@@ -87,3 +88,24 @@ def test_nothing_leaves_the_device(config, stats, tmp_path):
     a += OTHERS["masked"](tmp_path)
     assert_same(a, numpy.array([[2.0, 3.0], [4.0, 5.0]]))
     assert not stats().fallbacks.keys() - {"__array__"}
+
+
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[3:]], ids=["whole", "part"])
+@pytest.mark.parametrize("other", ["number", "array"])
+def test_a_small_array_that_is_written_to_on_the_host_keeps_no_copy(view, other, config):
+    """As in ``r -= alpha * q``, where `r` has been multiplied by a large matrix before."""
+    config.offload_threshold = 65536
+    large = np.asarray(numpy.random.default_rng(1).random((300, 1200))) * 1
+    np.evaluate(large)
+    x, wanted = np.zeros(1200), numpy.zeros(1200)
+    given = {"number": (2.5, 2.5), "array": (np.arange(1200.0), numpy.arange(1200.0))}[other]
+    for _ in range(2):
+        np.evaluate(large @ x)
+        assert x._storage.value is not None
+        mine, theirs = (view(g) if other == "array" else g for g in given)
+        part, same = view(x), view(wanted)
+        UFUNC_OBJECTS["add"].methods[2](part, mine)  # which has machine code where it has been called often
+        same += theirs
+        assert x._storage.value is x._storage.stale is None
+        assert_same(x, wanted)
+        numpy.testing.assert_allclose(numpy.asarray(large @ x), numpy.asarray(large) @ wanted)

@@ -33,6 +33,7 @@ from oxinp._core.lazy.record import apply, compute_what_is_long, join_two, joine
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
 from oxinp._core.manipulation.copy import readable
+from oxinp._core.memory.storage import drop_copy
 from oxinp._core.ufunc.operator_texts import OWN_NUMBERS, reach_of, takes_constants, texts_of
 from oxinp._core.ufunc.table import UfuncRow
 
@@ -285,11 +286,27 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     return made if on_host is None else (*made, _in_place(operation, row, on_host))
 
 
+def _lets_copy_go(a: Any, b: Any) -> bool:
+    """Let an array that belongs on the host, and is written to there, go without its copy on the device.
+
+    Tell whether it had one: noting what becomes outdated of that takes longer than uploading it again.
+    """
+    storage = a._held
+    if storage is None or storage.host is None or (storage.value is None and storage.stale is None):
+        return False
+    if isinstance(b, Handle) and b._held is not None and b._held.host is None:
+        return False
+    nbytes = storage.host.nbytes
+    return (nbytes < config.offload_threshold or nbytes < balance.limit) and drop_copy(storage)
+
+
 def _update_whole(records: Any, a: Any, b: Any) -> bool:
     """Record a whole array of the device and another one as an operation's records say; tell whether they do."""
-    storage, given = a._held or a._storage, b._held or b._storage
-    u, v, layout = storage.value, given.value, a._known
-    if storage.host is not None or given.host is not None or u is None or v is None or layout is None:
+    storage, given, layout = a._held, b._held, a._known
+    if storage is None or given is None or storage.host is not None or given.host is not None or layout is None:
+        return False
+    u, v = storage.value, given.value
+    if u is None or v is None:
         return False
     first, leaves, mask = u
     second, others, bits = v
@@ -316,6 +333,8 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
     ufunc = row.numpy
 
     def general_in_place(a: Any, b: Any) -> Any:
+        if _lets_copy_go(a, b):
+            return in_place(a, b)
         view = a._view
         if view is None and type(b) is types.ndarray and _update_whole(records, a, b):
             return a
@@ -386,5 +405,5 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
 
     texts = texts_of(row)
     make = texts.in_place if takes_constants(row) else texts.of_numbers_in_place
-    made: Callable[..., Any] = make(on_host, general_in_place, reach_of(row), itemsizes_of(ufunc))
-    return made
+    in_place: Callable[..., Any] = make(on_host, general_in_place, reach_of(row), itemsizes_of(ufunc))
+    return in_place
