@@ -16,8 +16,8 @@ HELD_BUFFER, START, READS, INDEX = (8 * i for i in range(19, 23))
 there; and at which leaf we are, in words of 8 bytes."""
 _DISTANCE, _LOW, _HIGH, _FIRST, _LAST, _AXIS, _EXTENT, _PITCH, _CANDIDATE, _STEP = (8 * i for i in range(23, 33))
 END = 8 * 33
-FOUND = 24
-"""Where there is 0 where no leaf reads what is written to."""
+FOUND, MET = 24, 32
+"""Where there is 0 where no leaf reads what is written to, and where none reads an element that is written."""
 _EQUAL = 2  # among Python's comparisons
 
 
@@ -45,7 +45,8 @@ def require_apart(call: Making, seen: int, entries: int, label: str) -> None:
     """
     code = call.code
     code.set("rax", 0)
-    code.store("rsp", FOUND, "rax")
+    for place in (FOUND, MET):
+        code.store("rsp", place, "rax")
     code.compare_number_with("rsp", READS, 0)
     code.jump("is apart", "e")
     code.load("rdx", "r13", TUPLE_ITEMS)
@@ -82,6 +83,10 @@ def require_apart(call: Making, seen: int, entries: int, label: str) -> None:
     code.jump("is elsewhere", "ne")
     _if_same(call)
     _if_they_meet_in_themselves(call)
+    code.jump("is elsewhere")
+    code.label("meets there")
+    code.increment("rsp", MET)
+    code.jump("next leaf")
     code.label("is elsewhere")
     _if_beside(call)
     _if_between(call)
@@ -98,7 +103,7 @@ def _if_same(call: Making) -> None:
     code.jump(is_other, "ne")
     for name in ("strides", "shape"):
         require_same(call, "r12", "r15", LAYOUT[name], is_other)
-    code.jump("next leaf")
+    code.jump("meets there")
     code.label(is_other)
 
 
@@ -130,7 +135,7 @@ def _if_they_meet_in_themselves(call: Making) -> None:
         code.load("rax", "rsp", one)
         code.multiply_by("rax", "rdi")
         code.compare_with("rsp", other, "rax")
-        code.jump("next leaf", "ge")
+        code.jump("meets there", "ge")
     code.label(is_other)
 
 
@@ -337,4 +342,4 @@ def _divide_in_common(call: Making) -> None:
     code.store("rsp", _PITCH, "rax")
 
 
-__all__ = ["END", "FOUND", "HELD_BUFFER", "INDEX", "READS", "START", "require_apart", "require_same"]
+__all__ = ["END", "FOUND", "HELD_BUFFER", "INDEX", "MET", "READS", "START", "require_apart", "require_same"]

@@ -20,7 +20,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import apart, objects
-from oxinp._core.native.apart import HELD_BUFFER, INDEX, READS, START
+from oxinp._core.native.apart import HELD_BUFFER, INDEX, MET, READS, START
 from oxinp._core.native.function import LIMIT, NONE, STALE, STORED_HOST, VALUE
 from oxinp._core.native.given import ROOM, call_given, give, require_returned
 from oxinp._core.native.launching import (
@@ -354,6 +354,12 @@ def _flush(call: Making) -> None:
     code.load("rcx", "rsp", _OWN_MASK)
     code.and_register("rax", "rcx")
     code.compare_number("rax", 0)
+    code.jump("next pending", "e")
+    code.compare_number_with("rsp", MET, 0)  # what is written now, and reads nothing that is
+    code.jump("flush", "ne")
+    code.load("rdx", "rbp", VALUE)
+    code.load("rdx", "rdx", TUPLE_ITEMS + 8)
+    code.compare_with("r13", ENTRIES, "rdx")
     code.jump("next pending", "e")
     code.jump("flush")
     code.label("is computed")

@@ -328,10 +328,31 @@ def test_readers_of_what_is_written_are_computed_first():
         assert_same(found, wanted)
 
 
+@pytest.mark.parametrize(
+    "operand",
+    ["a[i, i:] * 2.0", "a[i - 1, i:] * 2.0", "a[i:, i] * 2.0", "a[i:, i - 1] * 2.0", "a[i - 1, i - 1 : -1] + a[i, i:]"],
+)
+def test_an_operand_that_is_used_again_keeps_its_values(operand):
+    kept = {}
+    for xp in (numpy, oxinp):
+        a, kept[xp] = xp.arange(float(N * N)).reshape(N, N) / N**2 + 0.5, []
+        for i in range(1, 40):
+            value = eval(operand, {"a": a, "i": i})  # noqa: S307 - a table's
+            a[i, i:] += value
+            kept[xp].append(value + 1.0)
+            a[i - 1, i - 1 :] *= 0.5
+            a[i:, i - 1] *= 0.5
+            kept[xp].append(value)
+    for found, wanted in zip(kept[oxinp], kept[numpy], strict=True):
+        assert_same(found, wanted)
+
+
 def test_what_is_gone_is_taken_from_what_is_pending():
-    a, b = oxinp.ones((N, N)), oxinp.ones((N, N))
-    for i in range(40):
-        a[i, i:] = b[i, i:] * 0.5 + 1.0
+    a, b = (oxinp.array(numpy.ones((N + 60, N + 60))) * 2.0 for _ in range(2))  # rows are as long as no test has met
+    oxinp.evaluate(a, b)
+    with balance.suspended():
+        for i in range(40):
+            a[i, i:] = b[i, i:] * 0.5 + 1.0
     assert len(schedule.PENDING) <= 4
     assert not CALLS
 
