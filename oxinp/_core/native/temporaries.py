@@ -22,7 +22,7 @@ import numpy as np
 from oxinp._core.native import objects, pages
 from oxinp._core.native.assembler import Assembler, stand_ins
 from oxinp._core.native.function import HELD, HOST, NONE, VIEW, Function
-from oxinp._core.native.loops import ALIGNED, OWNER, WRITEABLE
+from oxinp._core.native.loops import ALIGNED, MOST, OWNER, WRITEABLE
 from oxinp._core.native.objects import ARRAY_BASE, ARRAY_DTYPE, ARRAY_FLAGS, ARRAY_NDIM, TYPE
 
 _NUM_WORDS = 32
@@ -170,6 +170,9 @@ def reuse(function: Function, handle: str, operands: tuple[str, str], place: int
     label : str
     """
     array, other = operands[place], operands[1 - place]
+    function.multiply_extents(array)
+    function.code.compare_number("rax", MOST)  # of fewer a loop alone makes new ones sooner than NumPy writes to these
+    function.code.jump(label, "le")
     code, is_number, is_fit, is_made, is_done = function.code, *(function.new_label() for _ in range(4))
     _require_one_reference(function, handle, array, label)
     code.load("rax", array, ARRAY_DTYPE)

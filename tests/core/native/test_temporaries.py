@@ -15,7 +15,7 @@ from oxinp._core.native import install, temporaries
 from tests.comparator import assert_same
 
 OPERATORS = {"+": "add", "-": "subtract", "*": "multiply", "/": "true_divide"}
-SHAPE = 120, 200
+SHAPE = 180, 200  # so many that loops are left to NumPy
 pytestmark = pytest.mark.skipif(
     temporaries.caller("add") is temporaries.UNKNOWN, reason="where the interpreter calls from is not known here"
 )
