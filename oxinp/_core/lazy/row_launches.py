@@ -42,6 +42,7 @@ NEAR, NEAR_MEASURED = 2, 8
 """By which part numbers of rows differ between which reductions run the same kernels if they do at both; and where the
 kernels are those that were measured near the problem, in steps of 2."""
 LENGTHS = "lengths of rows"  # by which a structure keeps the latest matrix, and how many in turn had rows of new ones
+LENGTHS_OF_SHORT = "lengths of short vectors"  # by which it keeps the same of what numbers are made of
 MAX_LENGTHS, LOOKS = 8, 16  # beyond which chains of the structure are looked at one time in so many
 OFTEN = 9  # times that chains are met before a kernel is made of them and their reductions
 SHORT, OFTEN_OF_SHORT = 1 << 10, 999
@@ -244,12 +245,13 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
     others : sequence of Storage
         What else may be pending.
     """
-    lengths = graph.structure.plans.get(LENGTHS)
+    extents = target.shape
+    kind = LENGTHS if extents else LENGTHS_OF_SHORT
+    lengths = graph.structure.plans.get(kind)
     if lengths is not None and lengths[1] > MAX_LENGTHS:
-        graph.structure.plans[LENGTHS] = lengths[0], lengths[1] + 1
+        graph.structure.plans[kind] = lengths[0], lengths[1] + 1
         if lengths[1] % LOOKS:
             return None
-    extents = target.shape
     kinds: tuple[Any, ...] = target.strides, target.alignment % ACCESS
     calls: dict[int, Call] = {}
     reductions: list[AlongRows] = []
@@ -294,6 +296,8 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
             break
     else:
         found = alike.find(graph, target, calls, reductions)
+        if found is None and size < SHORT and not extents:  # it is not soon that kernels are made for these
+            graph.structure.plans[LENGTHS_OF_SHORT] = (0, 0), (0 if lengths is None else lengths[1]) + 1
     if found is None or size > found.most:
         return None
     run = anywhere(found[0])
