@@ -132,6 +132,15 @@ def test_writes_of_ever_new_sizes_are_priced_as_what_comes_again(config):
     assert sum(balance._weights) - first > -(SAMPLED + 16) * LAUNCH
 
 
+def test_what_is_gathered_by_ever_new_numbers_of_indices_is_weighed_each_time(monkeypatch):
+    ours, seen = matrix(np), []
+    np.evaluate(ours)
+    monkeypatch.setattr(Balance, "computed_call", lambda *_, times, **__: seen.append(times))
+    for n in range(3, 15):
+        np.evaluate(ours[np.asarray(numpy.arange(n))])
+    assert seen == [1] * 12
+
+
 def shared_values(xp, matrix, times):
     total = matrix * 1.0
     for _ in range(times):

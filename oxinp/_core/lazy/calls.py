@@ -143,7 +143,7 @@ class Call:
         size = balance.ran(bound.layouts[0].nbytes, leaves)
         if size < NUM_SIZES:  # `BoundOp.weigh`, spelled out
             extra = bound.extra if is_first else 0.0
-            times = 1 if extra == FIRST or bound.op.host_weight >= HEAVY else SAMPLED
+            times = 1 if extra == FIRST or bound.op.gathers or bound.op.host_weight >= HEAVY else SAMPLED
             if times == 1 or is_sampled():
                 balance.computed_call(size, bound.host_cost(), price=bound.op.price, extra=extra, times=times)
         if REPORTS:

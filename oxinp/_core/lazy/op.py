@@ -124,7 +124,8 @@ class Op(Frozen, eq=False):
     mutates : tuple of int
         Operands that are written to.
     gathers : bool
-        The result is as many elements as an operand that may have been selected, see `Balance.gathered`.
+        The result is as many elements as an operand that may have been selected, see `Balance.gathered`. It is
+        weighed each time, as what is planned anew: few of them stand for large arrays.
     linear_in, vjp, batch, draws : object
         Room for gradients, batching and tracing: operands that the results are linear in, the rule of the
         vector-Jacobian product with what it keeps, the rule of batching, whether random numbers are drawn.
@@ -252,7 +253,7 @@ class BoundOp:
             It had not run before.
         """
         extra = self.extra if is_first else 0.0
-        times = 1 if extra == FIRST or self.op.host_weight >= HEAVY else SAMPLED
+        times = 1 if extra == FIRST or self.op.gathers or self.op.host_weight >= HEAVY else SAMPLED
         if times == 1 or is_sampled():
             balance.computed_call(size, self.host_cost(), price=self.op.price, extra=extra, times=times)
 
