@@ -152,7 +152,7 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
                 if len(others) > 1:
                     value = joined(operation, u, v)
                     if value is None and (first.nodes or second.nodes):
-                        positions, _, _ = join_leaves((u, v))
+                        positions, _, _ = join_two(u, v)
                         if compute_what_is_long(operation, (a, b), (first, second), positions):
                             return paired(operation, a, b)
                     return value
