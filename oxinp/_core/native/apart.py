@@ -216,7 +216,7 @@ def _if_beside(call: Making) -> None:
 
 def _if_between(call: Making) -> None:
     """Go to the next leaf where what is read lies between what is written, as columns of a matrix do."""
-    code, is_other, is_positive, is_left = call.code, *(call.new_label() for _ in range(3))
+    code, is_other = call.code, call.new_label()
     code.set("rax", 0)
     code.store("rsp", _PITCH, "rax")
     for layout in ("r12", "r15"):
@@ -229,17 +229,7 @@ def _if_between(call: Making) -> None:
     code.compare_number("rcx", 0)
     code.jump(is_other, "e")
     code.load("rax", "rsp", _DISTANCE)
-    code.move("rdi", "rax")
-    _make_positive(call, "rax")
-    code.divide("rcx")
-    code.compare_number("rdi", 0)
-    code.jump(is_positive, "ge")
-    code.compare_number("rdx", 0)
-    code.jump(is_left, "e")
-    code.negate("rdx")
-    code.add_register("rdx", "rcx")
-    code.label(is_left)
-    code.label(is_positive)
+    _load_remainder(call)
     _load_itemsize(call, "r12", "rax")
     code.compare("rdx", "rax")
     code.jump(is_other, "l")
@@ -254,7 +244,7 @@ def _if_beside_in_pitch(call: Making) -> None:
     """Go to the next leaf where what is read lies beside what is written in each pitch, as some columns and others."""
     code = call.code
     for layout in ("r12", "r15"):
-        again, done, is_positive, is_left = (call.new_label() for _ in range(4))
+        again, done = call.new_label(), call.new_label()
         code.load("rdx", layout, LAYOUT["shape"])
         code.load("rax", "rdx", SIZE)
         code.store("rsp", _CANDIDATE, "rax")
@@ -277,18 +267,8 @@ def _if_beside_in_pitch(call: Making) -> None:
         code.load("rax", "rsp", _DISTANCE)
         code.add_from("rax", "rsp", _FIRST)
         code.subtract_from("rax", "rsp", _LOW)
-        code.move("rdi", "rax")
-        _make_positive(call, "rax")
         code.load("rcx", "rsp", _PITCH)
-        code.divide("rcx")
-        code.compare_number("rdi", 0)
-        code.jump(is_positive, "ge")
-        code.compare_number("rdx", 0)
-        code.jump(is_left, "e")
-        code.negate("rdx")
-        code.add_register("rdx", "rcx")
-        code.label(is_left)
-        code.label(is_positive)
+        _load_remainder(call)
         code.compare_with("rsp", _HIGH, "rdx")
         code.jump(again, "g")
         code.add_from("rdx", "rsp", _LAST)
@@ -296,6 +276,21 @@ def _if_beside_in_pitch(call: Making) -> None:
         code.jump("next leaf", "le")
         code.jump(again)
         code.label(done)
+
+
+def _load_remainder(call: Making) -> None:
+    """Let `rdx` have what `rax` is beyond a multiple of the positive number in `rcx`, as Python's ``%`` has it."""
+    code, done = call.code, call.new_label()
+    code.move("rdi", "rax")
+    _make_positive(call, "rax")
+    code.divide("rcx")
+    code.compare_number("rdi", 0)
+    code.jump(done, "ge")
+    code.compare_number("rdx", 0)
+    code.jump(done, "e")
+    code.negate("rdx")
+    code.add_register("rdx", "rcx")
+    code.label(done)
 
 
 def _measure_within(call: Making, layout: str, low: int, width: int) -> None:

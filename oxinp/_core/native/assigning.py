@@ -38,7 +38,6 @@ from oxinp._core.native.making import (
 from oxinp._core.native.making import STRUCTURE as PARTS
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.operand import find_chain, require_usual
-from oxinp._core.native.pages import mapped
 from oxinp._core.native.places import load_small
 from oxinp._core.native.updating import JOINED, SCALARS
 
@@ -75,19 +74,10 @@ def address_of(kind: type, part: int) -> int:
     _require_plain(call)
     require_usual(call)
     _fill(call)
-    code.label("undo")
-    code.call(objects.address("PyErr_Clear"))
-    code.label("raised")
-    code.set("r14", 0)
-    code.jump("give back")
     code.label("done")
     code.set("r14", NONE)
-    code.label("give back")
-    call.drop_made()
-    code.move("rax", "r14")
-    call.end_body()
-    found = mapped([code.assembled()])
-    return found[0] if found else 0
+    code.jump("give back")
+    return call.end_made()
 
 
 def _load_part(call: Making, part: int) -> None:

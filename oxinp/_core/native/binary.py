@@ -39,7 +39,6 @@ from oxinp._core.native.making import (
 )
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.operand import find_known, require_usual
-from oxinp._core.native.pages import mapped
 from oxinp._core.native.places import load_small
 
 _PAIRS = offsets(Operation, ("pairs",))["pairs"]
@@ -83,15 +82,7 @@ def _address(kind: type) -> int:
     call_given(call, pending, 3)
     code.move("r14", "rax")
     code.jump("give back")
-    code.label("undo")
-    code.call(objects.address("PyErr_Clear"))
-    code.set("r14", 0)
-    code.label("give back")
-    call.drop_made()
-    code.move("rax", "r14")
-    call.end_body()
-    found = mapped([code.assembled()])
-    return found[0] if found else 0
+    return call.end_made()
 
 
 def _load_value(call: Making, array: str, place: int, target: str, *, is_on_device: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from oxinp._core.native import objects
 from oxinp._core.native.assembler import END, Assembler
 from oxinp._core.native.objects import TYPE
+from oxinp._core.native.pages import mapped
 
 ROOM = 40
 """Bytes of the stack for what functions keep there, an odd number of words."""
@@ -48,6 +49,11 @@ class Frame:
         code.move("rbx", "rdi")
         code.move("rbp", "rsi")
         code.store("rsp", 0, "rdx")
+
+    def address(self) -> int:
+        """Return where the code lies, which is executed there from now on; 0 if the system forbids that."""
+        found = mapped([self.code.assembled()])
+        return found[0] if found else 0
 
     def depth_of_return(self) -> int:
         """Return how many bytes up the stack it says where the function returns to."""

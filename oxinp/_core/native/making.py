@@ -83,6 +83,22 @@ class Making(Call):
         self._leave()
         self.code.ret()
 
+    def end_made(self) -> int:
+        """Return what is in `r14`, with a reference of its own, and give the rest back; return where the code lies.
+
+        Lay out ``undo``, which leaves all to Python, ``raised`` and ``give back``. It is 0 if the system forbids code.
+        """
+        code = self.code
+        code.label("undo")
+        code.call(objects.address("PyErr_Clear"))
+        code.label("raised")
+        code.set("r14", 0)
+        code.label("give back")
+        self.drop_made()
+        code.move("rax", "r14")
+        self.end_body()
+        return self.address()
+
     def drop_made(self) -> None:
         """Give back what has been made and not handed over."""
         for place in _PLACES:

@@ -32,7 +32,6 @@ from oxinp._core.native.objects import (
     TUPLE_ITEMS,
     ZERO,
 )
-from oxinp._core.native.pages import mapped
 from oxinp._core.native.places import load_small
 from oxinp._core.ops.index import getitem, setitem
 
@@ -561,8 +560,7 @@ def _address(kind: type) -> int:
     code.make_part()
     code.keep_part()
     code.end_asked()
-    found = mapped([code.code.assembled()])
-    return found[0] if found else 0
+    return code.address()
 
 
 def part_of(kind: type, before: int | None) -> bytes:

@@ -37,7 +37,6 @@ from oxinp._core.native.making import (
 )
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._core.native.operand import find_chain, require_usual
-from oxinp._core.native.pages import mapped
 from oxinp._core.native.places import load_small
 
 _OPERATION = offsets(Operation, ("alike", "checked"))
@@ -68,16 +67,7 @@ def _address(kind: type) -> int:
     _find_join(call)
     _convert(call)
     _write(call)
-    code.label("undo")
-    code.call(objects.address("PyErr_Clear"))
-    code.label("raised")
-    code.set("r14", 0)
-    code.label("give back")
-    call.drop_made()
-    code.move("rax", "r14")
-    call.end_body()
-    found = mapped([code.assembled()])
-    return found[0] if found else 0
+    return call.end_made()
 
 
 def _load_target(call: Making) -> None:

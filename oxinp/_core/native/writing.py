@@ -41,7 +41,6 @@ from oxinp._core.native.launching import (
 from oxinp._core.native.leaves import BUFFER_PTR, load_buffer, load_number
 from oxinp._core.native.making import GIVEN_VALUE, GRAPH, GRID, KEPT, LAYOUT, NEW, NUMBER, PTR, Making, offsets
 from oxinp._core.native.objects import LIST_ITEMS, NUMBER_VALUE, SIZE, TUPLE_ITEMS
-from oxinp._core.native.pages import mapped
 from oxinp._core.native.places import load_small
 from oxinp._core.native.reading_back import read_back
 from oxinp._runtime.backend import FIRST_LOCK
@@ -87,16 +86,7 @@ def _address(kind: type) -> int:
     code.label("done")
     call.keep("r14")
     code.jump("give back")
-    code.label("undo")
-    code.call(objects.address("PyErr_Clear"))
-    code.label("raised")
-    code.set("r14", 0)
-    code.label("give back")
-    call.drop_made()
-    code.move("rax", "r14")
-    call.end_body()
-    found = mapped([code.assembled()])
-    return found[0] if found else 0
+    return call.end_made()
 
 
 @functools.cache
@@ -140,8 +130,7 @@ def address_of(kind: type) -> int:
     code.set("rax", 0)
     code.label("return")
     call.end_body()
-    found = mapped([code.assembled()])
-    return found[0] if found else 0
+    return call.address()
 
 
 def write_part(kind: type, before: int | None) -> bytes:
