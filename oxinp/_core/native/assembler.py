@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import struct
 from collections.abc import Mapping
+from itertools import count, islice
 
 _NUMBERS = {name: i for i, name in enumerate(("rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi"))}
 _NUMBERS |= {f"r{i}": i for i in range(8, 16)}
@@ -314,9 +315,15 @@ class Assembler:
         return bytes(self._code)
 
 
-def stand_ins(count: int) -> range:
-    """Return numbers that are no addresses in any process, to stand for some where code is made for several."""
-    return range(0x6E65772066726F6D, 0x6E65772066726F6D + count)
+_stand_ins = count(0x6E65772066726F6D)
+
+
+def stand_ins(number: int) -> list[int]:
+    """Return numbers that are no addresses in any process, to stand for some where code is made for several.
+
+    They are others each time.
+    """
+    return [*islice(_stand_ins, number)]
 
 
 def filled(code: bytes, numbers: Mapping[int, int]) -> bytes:

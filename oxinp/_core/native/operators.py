@@ -20,8 +20,7 @@ from oxinp._core.native.objects import TYPE
 from oxinp._core.native.updating import update_device_part
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
-_BEFORE, _NUMPYS, _LOOPS, _METHOD, _REFLECTED = stand_ins(5)
-_OPERATION = stand_ins(12)[11]  # behind those of `temporaries`
+_BEFORE, _NUMPYS, _LOOPS, _METHOD, _REFLECTED, _OPERATION = stand_ins(6)
 _CallLoop = Callable[..., None]  # (label) lets `r13` have the results, or goes to the label
 _COMPARED = (ctypes.c_uint64 * 6)(
     *map(

@@ -51,14 +51,13 @@ class Caller(NamedTuple):
 
 UNKNOWN = Caller(0, 0, 0, 0, 0)
 """No function returns to there."""
-_OF_FIRST, _OF_SECOND, _OF_BOTH, _DEPTH, _INTERPRETER, _UFUNC = stand_ins(11)[5:]
+_OF_FIRST, _OF_SECOND, _OF_BOTH, _DEPTH, _INTERPRETER, _UFUNC = stand_ins(6)
 _OWN = OWNER | ALIGNED | WRITEABLE
 _DTYPES = tuple(np.dtype(each) for each in (np.float64, np.float32, np.complex128))
 _NUM_REFERENCES = 2
 """Those of an array's view on the host that holds nothing else: as `_seen` and as `_host`."""
 _SYMBOLS = {"add": ("+", operator.add), "subtract": ("-", operator.sub)}
 _SYMBOLS |= {"multiply": ("*", operator.mul), "true_divide": ("/", operator.truediv)}
-NAMES = frozenset(_SYMBOLS)
 """Slots of operators whose results may take a temporary's place."""
 _IS_KNOWN = objects.ARE_KNOWN and sys.implementation.name == "cpython" and (3, 12) <= sys.version_info < (3, 14)
 """Later the interpreter itself borrows references."""
@@ -270,4 +269,4 @@ def _require_interpreter(function: Function, label: str) -> None:
     code.jump(label, "ne")
 
 
-__all__ = ["NAMES", "UNKNOWN", "Caller", "caller", "numbers", "reuse"]
+__all__ = ["UNKNOWN", "Caller", "caller", "numbers", "reuse"]
