@@ -32,7 +32,7 @@ def escape(np, c, steps):
 
 
 @pytest.mark.parametrize("shape", [(3000,), (40, 70)], ids=str)
-def test_a_loop_over_masks_waits_once_in_each_turn(shape, stats):
+def test_a_loop_over_masks_never_waits(shape, stats):
     given = values("D", shape) / 60
     c = np.asarray(given) * 1
     np.evaluate(c)
@@ -44,7 +44,7 @@ def test_a_loop_over_masks_waits_once_in_each_turn(shape, stats):
         fetched.append(stats().d2h_bytes - before)
         for mine, theirs in zip(ours, escape(numpy, given, steps), strict=True):
             assert_same(mine, theirs)
-    assert fetched[1] == 9 * 8  # a count in each turn, from the first one on, where loops like it have run before
+    assert fetched == [0, 0]
 
 
 def read_and_changed(np, x, y, keep):
@@ -120,14 +120,14 @@ def test_a_mask_that_is_written_out_twice_is_waited_for_once(stats):
     z = np.asarray(given) * 1
     np.evaluate(z)
     fetched = []
-    for steps in (4, 9):
+    for steps in (4, 9, 9):
         before = stats().d2h_bytes
         ours = shrinking(np, z, steps)
         np.evaluate(*ours)
         fetched.append(stats().d2h_bytes - before)
         for mine, theirs in zip(ours, shrinking(numpy, given, steps), strict=True):
             assert_same(mine, theirs)
-    assert fetched[1] == 9 * 2 * 8  # counts of what is out and what is not, of ever fewer elements
+    assert fetched[2] == 9 * 2 * 8  # counts of what is out and what is not, of ever fewer elements
 
 
 def written_between(np, x, y):

@@ -193,7 +193,7 @@ setitem: Callable[[Any, Any, Any], None] = compiled("ndarray.__setitem__", _WRIT
 
 def iterate(array: Any) -> Iterator[Any]:
     """Return what goes through the first axis of an array, as it is at each step."""
-    layout = array._known or array._seen
+    layout = array._known or (array._layout if array._seen is None else array._seen)
     if not layout.ndim:
         raise TypeError("iteration over a 0-d array")
     storage = array._held or array._storage

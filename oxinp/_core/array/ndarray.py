@@ -112,7 +112,9 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def dtype(self) -> np.dtype[Any]:
         """Data type of the elements."""
-        return (self._known or self._seen).dtype  # of the layout, or what it is found by
+        return (
+            self._known or (self._layout if self._seen is None else self._seen)
+        ).dtype  # of the layout, or what it is found by
 
     @dtype.setter
     def dtype(self, new: Any) -> None:
@@ -132,7 +134,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the dimensions."""
-        return (self._known or self._seen).shape
+        return (self._known or (self._layout if self._seen is None else self._seen)).shape
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -177,12 +179,12 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return (self._known or self._seen).ndim
+        return (self._known or (self._layout if self._seen is None else self._seen)).ndim
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return (self._known or self._seen).size
+        return (self._known or (self._layout if self._seen is None else self._seen)).size
 
     @property
     def itemsize(self) -> int:
@@ -192,7 +194,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return (self._known or self._seen).nbytes
+        return (self._known or (self._layout if self._seen is None else self._seen)).nbytes
 
     @property
     def base(self) -> Any:
@@ -228,7 +230,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
         view(self, lambda seen: seen.real)[...] = value
 
     def __len__(self) -> int:
-        known = self._known
+        known = self._layout if self._seen is None else self._known
         if not known:
             return len(self._seen)  # which also says that there are none
         if not known.shape:

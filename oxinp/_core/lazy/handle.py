@@ -107,9 +107,15 @@ def _stored(handle: Handle) -> Storage:
 
 
 def _found(handle: Handle) -> Layout:
-    """Find the layout of what was made on the host."""
+    """Find the layout of what was made on the host, or has not been selected yet (see `masked`)."""
     seen = handle._seen
-    assert seen is not None
+    if seen is None:
+        assert handle._held is not None
+        value, whole = handle._held.value, handle._held.host
+        handle._known = (
+            host_layout(whole) if value is None and whole is not None else device_value(handle._held)[0].layout
+        )
+        return handle._known
     host = handle._host if handle._held is None or not handle._held.has_objects else handle._held.host
     assert host is not None
     base: Any = handle._view

@@ -29,6 +29,7 @@ class _Types:
     finalize: Any = None  # a new array of a user's class, and what it was made from -> the array, finalised
     from_host: Any = None  # NumPy array that others may change -> ndarray
     fall_back: Any = None  # fallback.call
+    selected: Any = None  # an array, a mask -> the elements where that is true
     array_ufunc: Any = None  # what `dispatch` does for NumPy's own ufuncs and functions
     array_function: Any = None
     find: Any = None  # a function or ufunc of NumPy's -> ours, or None

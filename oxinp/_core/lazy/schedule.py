@@ -155,8 +155,7 @@ def _compute(storage: Storage) -> Value:
         return value  # type: ignore[no-any-return]
     if graph.layout.size == 1:
         singles.count(graph)
-    wanted = None
-    others = []
+    wanted, others = None, []
     if here.are_several:
         pending = [] if at_work.flushes_many else pending_storages()
         others = [other for other in pending if other is not storage and _is_own(other)]
@@ -169,12 +168,14 @@ def _compute(storage: Storage) -> Value:
             other = reference()
             if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
                 others.append(other)
+        if len(others) > 1:  # one that is written to again and again, whole, has an entry for each time
+            others = [*dict.fromkeys(others)]
         if others or references != PENDING:
             _replace(references, others)
         else:  # nearly always, and sooner done
             PENDING.clear()
     if others:
-        if len(others) > MAX_ALIVE and len(set(others)) > MAX_ALIVE:
+        if len(others) > MAX_ALIVE:
             PENDING.append(ref(storage))  # it may have gone from the list already
             flush_device()
             now = storage.value or value

@@ -11,6 +11,7 @@ from oxinp._core.errors.hearing import put
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
+from oxinp._core.lazy.masked import written
 from oxinp._core.lazy.record import WHERE, express, settled
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.stores import store, target_of
@@ -122,6 +123,19 @@ def fill(array: Handle, key: Any, value: Any) -> bool:
     return True
 
 
+def fill_masked(array: Handle, key: Handle, value: Handle) -> bool:
+    """Write where a mask is true what was computed of elements selected by it; tell whether that has been done."""
+    found = written(array, key, value) if type(array) is types.ndarray else None
+    if found is None:
+        return False
+    try:
+        store(array, express(WHERE, (*found, array), target_of(array)))
+    except Unsupported:
+        return False
+    settled(array)
+    return True
+
+
 def scatter_values(array: Handle, key: Any, value: Any) -> bool:
     """Write to what an advanced key selects, on the device; tell whether that has been done."""
     if type(array) is not types.ndarray:
@@ -172,4 +186,4 @@ def _is_whole_mask(array: Handle, key: Any) -> bool:
     return is_array and bool(single.dtype == BOOL and single.ndim == array._layout.ndim)
 
 
-__all__ = ["FIRST_AXIS", "fill", "key_on_host", "scatter_values", "selected"]
+__all__ = ["FIRST_AXIS", "fill", "fill_masked", "key_on_host", "scatter_values", "selected"]

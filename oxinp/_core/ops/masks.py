@@ -71,12 +71,15 @@ class Chosen(tuple[Any, ...]):  # noqa: SLOT001 - tuples have room for none
     ----------
     layout : Layout
         How the mask lies in the storage.
+    made_of : tuple
+        The value as it was before anything was known of the mask.
     uses : Uses
     beside : dict
         By what they are computed, the uses of other masks of the same arrays.
     """
 
     layout: Layout
+    made_of: Value
     uses: Uses
     beside: dict[Structure, Uses]
 
@@ -151,7 +154,7 @@ def _used(mask: Handle) -> Uses | None:
         if uses is None:
             graph = value[0]
             chosen = Chosen(value)
-            chosen.layout = layout
+            chosen.layout, chosen.made_of = layout, getattr(value, "made_of", value)
             chosen.uses = uses = Uses((graph.structure, layout.ndim) if graph.nodes else layout)
             chosen.beside = {}
             if storage.value is not value:  # a thread has written to it; nothing is called from here to the assignment

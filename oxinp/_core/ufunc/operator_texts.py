@@ -41,6 +41,8 @@ def make(function, general, reach, itemsizes, pairs, renewed):
     def operator(a):
         storage = a._held
         if storage is not None and storage.host is None:
+            if a._known is None:  # as of what has not been selected yet
+                return general(a)
             value = storage.value
             if value is None or current() is not quiet.state:
                 return general(a)
@@ -75,7 +77,7 @@ _OWN_NUMBER = """\
         if kind in OWN:  # a number of NumPy's of the array's dtype means what Python's own does
             storage = a._held
             own = OWN[kind]
-            if storage is not None and storage.host is None and (a._known or a._layout).dtype is own[0]:
+            if storage is not None and storage.host is None and a._known and a._known.dtype is own[0]:
                 b, kind = b.item(), own[1]
 """
 _WITH_NUMBER = (
@@ -85,6 +87,8 @@ _WITH_NUMBER = (
             storage = a._held
             if storage is not None and storage.host is None:
                 # `with_number` and `wrap_pending`, spelled out: a call here is a tenth of the whole.
+                if a._known is None:
+                    return {general}(a, b)
                 value = storage.value
                 if value is None or current() is not quiet.state:
                     return {general}(a, b)
@@ -132,6 +136,8 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
             if x is None or (storage is not None and a._host is not storage.host):
                 if storage.host is None:
                     # `paired` and `wrap_pending`, spelled out: a call here is a tenth of the whole.
+                    if a._known is None:
+                        return general(a, b)
                     value = storage.value
                     other = (b._held or b._storage).value
                     if value is None or other is None or current() is not quiet.state:

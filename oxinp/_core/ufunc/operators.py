@@ -27,6 +27,8 @@ from oxinp._core.lazy.handle import (
     chain,
     expression,
 )
+from oxinp._core.lazy.masked import applied
+from oxinp._core.lazy.masked import update as update_masked
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import apply, compute_what_is_long, join_two, joined, paired
@@ -166,6 +168,8 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     ufunc = row.numpy
 
     def general(a: Any) -> Any:
+        if a._known is None and (found := applied(made, a)) is not None:
+            return found
         storage = a._held or a._storage
         if storage.host is None:
             value = storage.value
@@ -201,40 +205,42 @@ def _apply_to_copies(operation: Operation, compute: Callable[..., Any], ufunc: n
     return types.fall_back(ufunc, operands, {}, name=operation.name)
 
 
+def _with_number(operation: Operation, a: Any, b: Any, place: int) -> Any:
+    """Record an array of the device and a number, which stands at a place; None for the general way."""
+    storage, kind = a._held or a._storage, type(b)
+    own = OWN_NUMBERS.get(kind)
+    if own is not None:
+        dtype, kind = own
+        if a.dtype is not dtype:
+            return None
+        b = b.item()  # which means the same then, and is what has been met
+    value = storage.value
+    if storage.host is not None or value is None or current() is not quiet.state:
+        return None
+    if value[0].layout is not a._known:
+        value = chain(a)
+    graph = value[0]
+    key = (graph, kind) if place else (kind, graph)
+    record = operation.pairs.get(key)
+    if record is None:
+        record = renew_pair(operation, key)
+    if record is None or record.graph is None or record.graph.layout.nbytes < balance.limit:
+        return None
+    try:
+        converted = record.convert[place](b)
+    except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
+        return None
+    leaves = (*value[1], converted) if place else (converted, *value[1])
+    return wrap_pending((record.graph, leaves, value[2]))
+
+
 def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | None) -> tuple[Callable[..., Any], ...]:
-    pairs = operation.pairs
     compute = row.on_host
     ufunc = row.numpy
 
-    def with_number(a: Any, b: Any, place: int) -> Any:
-        """Record an array of the device and a number, which stands at a place; None for the general way."""
-        storage, kind = a._held or a._storage, type(b)
-        own = OWN_NUMBERS.get(kind)
-        if own is not None:
-            dtype, kind = own
-            if a.dtype is not dtype:
-                return None
-            b = b.item()  # which means the same then, and is what has been met
-        value = storage.value
-        if storage.host is not None or value is None or current() is not quiet.state:
-            return None
-        if value[0].layout is not a._known:
-            value = chain(a)
-        graph = value[0]
-        key = (graph, kind) if place else (kind, graph)
-        record = pairs.get(key)
-        if record is None:
-            record = renew_pair(operation, key)
-        if record is None or record.graph is None or record.graph.layout.nbytes < balance.limit:
-            return None
-        try:
-            converted = record.convert[place](b)
-        except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
-            return None
-        leaves = (*value[1], converted) if place else (converted, *value[1])
-        return wrap_pending((record.graph, leaves, value[2]))
-
     def general(a: Any, b: Any) -> Any:
+        if a._known is None and (found := applied(made[0], a, b)) is not None:
+            return found
         kind = type(b)
         if kind is types.ndarray or type(kind) is types.scalar_type:
             first, second = a._held or a._storage, b._held or b._storage
@@ -247,7 +253,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
                 if value is not None and value[0].layout.nbytes >= least:
                     return wrap_pending(value)
         elif kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            result = with_number(a, b, 1)
+            result = _with_number(operation, a, b, 1)
             if result is not None:
                 return result
             b = _met_number(a, b)
@@ -259,9 +265,11 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
         return apply_or_fall_back(a, b)
 
     def general_reflected(a: Any, b: Any) -> Any:
+        if a._known is None and (found := applied(made[1], a, b)) is not None:
+            return found
         kind = type(b)
         if kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            result = with_number(a, b, 0)
+            result = _with_number(operation, a, b, 0)
             if result is not None:
                 return result
             b = _met_number(a, b)
@@ -333,6 +341,8 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
     ufunc = row.numpy
 
     def general_in_place(a: Any, b: Any) -> Any:
+        if a._known is None and update_masked(in_place, a, b):
+            return a
         if _lets_copy_go(a, b):
             return in_place(a, b)
         view = a._view

@@ -10,6 +10,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
+from oxinp._core.lazy.masked import applied, update
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import cost_of, is_hosted
@@ -121,6 +122,9 @@ class Power(ufunc):
             if modulus is not None:
                 return NotImplemented
             if type(b) in _PYTHON_NUMBERS:
+                # Integers refuse negative ones, but not where there are no elements.
+                if a._known is None and b > 0 and (found := applied(self.methods[0], a, b)) is not None:
+                    return found
                 name = SIMPLER.get(b)
                 if name is not None:
                     is_here = (a._held or a._storage).host is None
@@ -145,6 +149,8 @@ class Power(ufunc):
             return reflected(a, b) if is_small(a, b) else self._on_device((b, a), (None,))
 
         def in_place_operator(a: Any, b: Any) -> Any:
+            if a._known is None and type(b) in _PYTHON_NUMBERS and b > 0 and update(self.methods[2], a, b):
+                return a
             other = operand_in_place(b)
             if other is NotImplemented:
                 return declined_in_place(row.numpy, a, b)

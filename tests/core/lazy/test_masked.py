@@ -1,0 +1,312 @@
+"""Elements selected by a mask that nobody has counted: what is made of them, written back, and who asks for them."""
+
+# ruff: noqa: ICN001, ARG001, ARG005 - oxinp is np, and programs take either
+
+import copy
+import operator
+import pickle
+
+import numpy
+import pytest
+
+import oxinp as np
+from oxinp._core.lazy import masked
+from oxinp._core.lazy.masked import Masked
+from oxinp._core.memory.storage import Storage
+from tests.comparator import assert_same
+
+pytestmark = pytest.mark.usefixtures("on_device", "fresh")
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    monkeypatch.setattr(masked, "_scores", {})
+
+
+def values(kind="d", shape=(60, 50), seed=4):
+    draw = numpy.random.default_rng(seed)
+    x = draw.normal(0, 2, shape)
+    return (x + 1j * draw.normal(0, 2, shape) if kind == "D" else x * 9).astype(kind)
+
+
+def on_both(*arrays):
+    ours = [np.asarray(x) * np.asarray(x).dtype.type(1) for x in arrays]
+    np.evaluate(*ours)
+    return ours
+
+
+def is_waiting(array):
+    return type(array._held) is Masked
+
+
+def loop(np, z, c, steps):
+    count = np.zeros(c.shape, int)
+    for n in range(steps):
+        inside = np.abs(z) < 2.0
+        count[inside] = n
+        z[inside] = z[inside] ** 2 + c[inside]
+    return z, count
+
+
+@pytest.mark.parametrize("shape", [(3000,), (40, 70)], ids=str)
+def test_loops_take_a_launch_or_two_in_each_turn(shape, launches, stats):
+    c = values("D", shape) / 60
+    (ours,) = on_both(c)
+    for wanted, mine in zip(loop(numpy, c * 0, c, 20), loop(np, ours * 0, ours, 20), strict=True):
+        assert_same(mine, wanted)
+    fetched = stats().d2h_bytes
+    assert launches(lambda: loop(np, ours * 0, ours, 20)) <= 30
+    assert stats().d2h_bytes == fetched
+
+
+UPDATES = {
+    "numbers": lambda np, x, y, m: operator.setitem(x, m, 2 * x[m] - 1),
+    "of two": lambda np, x, y, m: operator.setitem(x, m, x[m] * y[m] + x[m]),
+    "of another": lambda np, x, y, m: operator.setitem(x, m, y[m]),
+    "in place": lambda np, x, y, m: operator.setitem(x, m, operator.iadd(x[m], 1)),
+    "in place of two": lambda np, x, y, m: operator.setitem(x, m, operator.isub(x[m], y[m])),
+    "functions": lambda np, x, y, m: operator.setitem(x, m, np.sqrt(np.abs(x[m])) + np.maximum(x[m], y[m])),
+    "negated": lambda np, x, y, m: operator.setitem(x, m, -x[m]),
+    "written out": lambda np, x, y, m: operator.setitem(x, ~m, x[~m] + y[~m]),
+    "powers": lambda np, x, y, m: operator.setitem(x, m, x[m] ** 2 + 1 / y[m]),
+    "a scalar of the device": lambda np, x, y, m: operator.setitem(x, m, x[m] * y.sum()),
+    "where others are": lambda np, x, y, m: operator.setitem(x, x > 0, x[x > 0] * 0.5),
+}
+
+
+OF_REAL = ("functions", "where others are")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in "dfD" for name in UPDATES if kind != "D" or name not in OF_REAL]
+)
+def test_updates(name, kind, launches):
+    x, y = values(kind), values(kind, seed=5)
+    m = numpy.abs(values(seed=6)) < 12
+    ours = on_both(x, y, m)
+    ulp = 500 if name == "a scalar of the device" else 4 if kind == "D" else 0  # sums are added up in another order
+    for _ in range(3):
+        UPDATES[name](numpy, x, y, m)
+        UPDATES[name](np, *ours)
+        assert_same(ours[0], x, ulp=ulp)
+    assert launches(lambda: (UPDATES[name](np, *ours), np.evaluate(ours[0]))) <= 3  # a sum takes two
+
+
+@pytest.mark.parametrize(("to", "of"), ["df", "fd", "dl", "lh", "ld", "DF", "Dd", "dD", "hl", "?d"])
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+def test_dtypes_of_what_is_written(to, of):
+    x, y, m = values(to), values(of, seed=5), values(seed=6) > 1
+    mine, others, mask = on_both(x, y, m) if to != "?" else (np.asarray(x), *on_both(y, m))
+    x[m] = y[m] + y[m]
+    mine[mask] = others[mask] + others[mask]
+    assert_same(mine, x)
+
+
+def test_masks_of_rows():
+    x, y = values(), values(seed=5)
+    m = x[:, 0] > 1
+    mine, others, mask = on_both(x, y, m)
+    for _ in range(3):
+        x[m] += y[m] * 0.5
+        mine[mask] += others[mask] * 0.5
+        assert_same(mine, x)
+    part = mine[mask]
+    assert is_waiting(part)
+    assert part.shape == (m.sum(), 50)
+
+
+def test_masks_of_parts_and_of_other_orders():
+    x, m = values(), values(seed=6) > 1
+    mine, mask = on_both(x, m)
+    for part in ((slice(10, 40),), (slice(None), slice(None, None, 2)), (slice(None, None, -1), slice(3, 30))):
+        x[part][m[part]] *= 0.5
+        mine[part][mask[part]] *= 0.5
+        assert_same(mine, x)
+    x.T[m.T] += 1
+    mine.T[mask.T] += 1
+    assert_same(mine, x)
+    assert_same(mine.T[mask.T], x.T[m.T])
+
+
+USES = {
+    "shape": lambda a: a.shape,
+    "dtype": lambda a: a.dtype,
+    "size": lambda a: a.size,
+    "ndim": lambda a: a.ndim,
+    "nbytes": lambda a: a.nbytes,
+    "strides": lambda a: a.strides,
+    "len": len,
+    "sum": lambda a: a.sum(),
+    "element": lambda a: a[3],
+    "last": lambda a: a[-1],
+    "part": lambda a: a[2:9],
+    "copy": copy.copy,
+    "deep copy": copy.deepcopy,
+    "pickle": lambda a: pickle.loads(pickle.dumps(a)),  # noqa: S301
+    "tolist": lambda a: a.tolist(),
+    "list": lambda a: [float(x) for x in a],
+    "numbers": lambda a: a[[1, 5, 7]],
+    "mask": lambda a: a[a > 0.5],
+    "with itself": lambda a: a + a,
+    "with another": lambda a: a + numpy.arange(len(a)),
+    "with an element": lambda a: a * a[0],
+    "comparison": lambda a: (a > 0.7).any(),
+    "reshape": lambda a: a.reshape(1, -1),
+    "astype": lambda a: a.astype("f4"),
+    "sorted": lambda a: (a.sort(), a)[1],
+    "written element": lambda a: (operator.setitem(a, 3, 9.0), a)[1],
+    "written part": lambda a: (operator.setitem(a, slice(2, 5), 9.0), a)[1],
+    "written mask": lambda a: (operator.setitem(a, a > 0.5, 1.0), a)[1],
+    "filled": lambda a: (a.fill(2), a)[1],
+    "power": lambda a: abs(a) ** a,
+    "reflected power": lambda a: 2.0**a,
+    "divmod": lambda a: divmod(a, 0.25)[1],
+    "asarray": numpy.asarray,
+    "round": lambda a: a.round(2),
+    "argmax": lambda a: a.argmax(),
+    "view": lambda a: a.view("i8"),
+    "NumPy's number": lambda a: numpy.float64(2) * a,
+    "repr": lambda a: repr(a[:3]).replace("array", ""),
+}
+
+
+@pytest.mark.parametrize("name", USES)
+def test_whoever_asks_has_them_selected(name):
+    x = values()
+    m = x > 1
+    ours, mask = on_both(x, m)
+    part = ours[mask]
+    assert is_waiting(part)
+    found, wanted = USES[name](part), USES[name](x[m])
+    if name == "repr":
+        assert str(found) == str(wanted)
+    elif isinstance(wanted, numpy.ndarray):
+        assert_same(np.asarray(found), wanted, ulp=4 if "power" in name else 0)
+    else:
+        assert found == wanted or abs(found - wanted) < 1e-8 * abs(wanted)
+    assert_same(ours, x)
+
+
+def written_meanwhile(np, x, y, m):
+    first, doubled, of_rows = x[m], x[m] * 2, x[m[:, 0]]
+    x[3] = 7.0
+    yield first
+    x += 1
+    second = x[m]
+    x *= y
+    yield second
+    third, fourth = x[m], y[~m]
+    m[5:20] = True
+    yield third
+    y[m] = 0.0
+    yield fourth
+    m ^= True
+    fifth = x[m]
+    m[...] = y > 0
+    yield fifth
+    x[m] = x[m]
+    sixth = x[m] + y[m]
+    m[7] = False
+    x[m] = y[m] * 2
+    yield sixth
+    yield doubled
+    yield of_rows
+    yield x
+    yield y
+
+
+def test_what_is_written_meanwhile_is_not_selected():
+    given = values(), values(seed=5), values(seed=6) > 1
+    ours = on_both(*given)
+    for mine, wanted in zip(written_meanwhile(np, *ours), written_meanwhile(numpy, *given), strict=True):
+        masked._scores.clear()
+        assert_same(mine, wanted)
+
+
+def test_a_mask_that_was_written_to_is_another_one():
+    x, m = values(), values(seed=6) > 1
+    mine, mask = on_both(x, m)
+    found, wanted = mine[mask] * 2, x[m] * 2
+    changed = numpy.flatnonzero(m)[:7]
+    for flat, of in ((mask.ravel(), mask), (m.ravel(), m)):
+        flat[changed] = False
+        flat[changed + 1] = True
+        of[...] = flat.reshape(of.shape)
+    for array, key, value in ((mine, mask, found), (x, m, wanted)):
+        if m.sum() == len(wanted):
+            array[key] = value
+        else:
+            with pytest.raises(ValueError, match="NumPy boolean array indexing assignment cannot assign"):
+                array[key] = value
+    assert_same(mine, x)
+
+
+def test_other_masks_and_shapes_are_refused_as_ever():
+    x, m, other = values(), values(seed=6) > 1, values(seed=7) > 3
+    mine, mask, others = on_both(x, m, other)
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        mine[mask] + mine[others]
+    with pytest.raises(ValueError, match="cannot assign"):
+        mine[others] = mine[mask]
+    with pytest.raises(TypeError, match="Cannot cast ufunc"):
+        (part := (mine > 0)[mask]).__iadd__(part * 1.5)
+    with pytest.raises(IndexError):
+        mine[mask[:-1]]
+    assert_same(mine, x)
+
+
+def test_integers_refuse_negative_powers_of_what_is_selected_alone():
+    x = values("l")
+    m = x == numpy.iinfo(int).max
+    mine, mask = on_both(x, m)
+    assert_same(mine[mask] ** -1, x[m] ** -1)
+    exponents, chosen = numpy.abs(x), numpy.abs(x)
+    exponents[m] = -1
+    chosen[0, 0] = -1
+    keep = chosen >= 0
+    ours, powers, kept = on_both(x, chosen, keep)
+    assert_same(ours[kept] ** powers[kept], x[keep] ** chosen[keep])
+
+
+def test_what_is_kept_is_selected_before_there_are_many():
+    x = values()
+    (mine,) = on_both(x)
+    kept = []
+    for n in range(2 * masked.MAX_WAITING):
+        masked._scores.clear()
+        kept.append(mine[mine > n])
+    assert sum(map(is_waiting, kept)) <= masked.MAX_WAITING
+    for n, part in enumerate(kept):
+        assert_same(part, x[x > n])
+
+
+def test_what_is_always_asked_for_is_selected_at_once():
+    (mine,) = on_both(values())
+    found = []
+    for n in range(20):
+        part = mine[mine > n]
+        found.append(is_waiting(part))
+        assert part.size
+    assert found == [True] + [False] * 19
+
+
+def test_a_selection_is_a_storage_like_any_other_once_it_is_asked_for():
+    (mine,) = on_both(values())
+    part = mine[mine > 1]
+    held = part._held
+    assert type(held) is Masked
+    assert part.ndim == 1
+    assert part._held is held
+    assert type(held) is Storage
+    part += 1
+    np.evaluate(part)
+    assert_same(part, values()[values() > 1] + 1)
+
+
+def test_where_floating_point_errors_are_told_of_all_are_selected():
+    x = values()
+    m = x > 1
+    mine, mask = on_both(x, m)
+    with np.errstate(all="raise"):
+        assert not is_waiting(mine[mask])
+        assert_same(np.log(mine[mask]), numpy.log(x[m]), ulp=2)
