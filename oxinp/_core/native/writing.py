@@ -347,6 +347,10 @@ def _flush(call: Making) -> None:
     code.compare_number_with("rsp", MET, 0)  # what is written now, and reads nothing that is
     code.jump("flush", "ne")
     code.load("rdx", "rbp", VALUE)
+    code.load("rsi", "rdx", TUPLE_ITEMS)
+    code.load("rsi", "rsi", GRAPH["leaves"])
+    code.compare_with("r13", SEEN, "rsi")  # other layouts of the same leaves may be of what is written
+    code.jump("flush", "ne")
     code.load("rdx", "rdx", TUPLE_ITEMS + 8)
     code.compare_with("r13", ENTRIES, "rdx")
     code.jump("next pending", "e")

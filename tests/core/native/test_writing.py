@@ -15,6 +15,8 @@ from oxinp._core.lazy.calls import CALLS
 from oxinp._core.native import install, objects, writing
 from oxinp._runtime.backend import FIRST_LOCK
 from tests.comparator import assert_same
+from tests.fuzz.program import Program, Statement
+from tests.fuzz.twin import find_difference
 
 pytestmark = [
     pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code"),
@@ -460,3 +462,20 @@ def test_the_balance_counts_writes(monkeypatch):
 
 def test_the_code_is_written():
     assert writing._address(oxinp.ndarray)
+
+
+def test_a_chain_of_the_same_leaves_by_another_layout_is_computed_before_they_are_written():
+    # A cast of the whole array has the very leaves that a copy of its first part has, which reads none that is written.
+    program = Program(
+        tuple(
+            Statement("regression", line)
+            for line in (
+                "a1 = np.arange(0.5, 4)",
+                "a1[:-4] += True",
+                "a2 = np.asarray(a1, dtype=np.uint8)",
+                "a1[2:] = a1[:-2]",
+            )
+        ),
+        "own",
+    )
+    assert [find_difference(program, oxinp) for _ in range(6)] == [None] * 6
