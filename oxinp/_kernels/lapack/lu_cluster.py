@@ -26,11 +26,11 @@ from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
 from oxinp._kernels.lapack import cluster
 from oxinp._kernels.lapack.lu_pairs import PanelPairKernel
-from oxinp._kernels.lapack.lu_pivots import PanelLine, top_word
+from oxinp._kernels.lapack.lu_pivots import PanelLine
 from oxinp._kernels.lapack.panel_kernel import WARP, WIDTHS
+from oxinp._kernels.lapack.pivot_search import top_word
 from oxinp._kernels.plan import Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.async_copy import AsyncCopies
@@ -44,12 +44,10 @@ if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
     from oxinp._kernels.lapack.lu_panel import Panel
     from oxinp._kernels.plan import Argument
-    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 # Threads of a block, blocks of a cluster, rows of a thread.
 SHAPES = ((128, 8), (128, 16), (256, 8), (256, 16), (512, 8), (512, 16), (512, 16, 2))
-CHUNK = 8  # elements of a row that are brought up to date without asking whether there are as many
 MOST_PANELS = 2  # of a launch
 FEW_THREADS = 256  # of a block up to which shared memory has room for two
 UNROLL = 8  # rows of a warp that are on their way at a time
@@ -259,18 +257,6 @@ class _ClusterPanel(PanelPairKernel):
                 line.multipliers[column] = factor
                 self.update(k.const(self.columns, u32) - number, pivot_row, -factor, line, 0)
         return winner
-
-    def update(self, left: Value, pivot_row: Pointer, factor: Value, line: PanelLine, start: int) -> None:
-        """Take the product of a factor with the pivot's row off a row, chunk by chunk, and move that up."""
-        k, values = self.k, line.values
-        end = min(start + CHUNK, self.columns)
-        for first in range(start, end, self.vector):
-            for i, element in enumerate(pivot_row.load(first, self.vector), first):
-                if i:
-                    values[i - 1].set(multiply_add(k, factor, element, values[i].get()))
-        if end < self.columns:
-            with k.when(left > end):
-                self.update(left, pivot_row, factor, line, end)
 
     def quotient(self, element: Value, pivot: Value, reciprocal: Value) -> Value:
         """The element over the pivot, which is no smaller; the element itself where that is zero.

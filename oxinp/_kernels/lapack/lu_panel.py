@@ -23,7 +23,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from oxinp._kernels.gemm.multistage.warp_mma import multiply_add
-from oxinp._kernels.lapack.panel_kernel import NOWHERE, WARP, WIDTHS, PanelKernel
+from oxinp._kernels.lapack.panel_kernel import NOWHERE, WARP, WIDTHS, PanelKernel, magnitude
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.kernel import retraceable
@@ -144,7 +144,7 @@ class _Panel(PanelKernel):
         with k.range(k.tid, self.spec.height, BLOCK) as row:
             number = self.top + row
             with k.when((number >= column) & (number < self.num_rows)):
-                found = self.magnitude(self.tile[row * self.line + column])
+                found = magnitude(k, self.tile[row * self.line + column])
                 best.set(self.better(best, k.compound(self.candidate, found, number)))
         found = warp_reduce(k, best.get(), self.better)
         with k.when(k.lane == 0):

@@ -5,12 +5,12 @@ Data layout and who owns what: as of `lu_cluster`.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, Any
 
-from oxinp._kernels.lapack.panel_kernel import NOWHERE, WARP, PanelKernel
+from oxinp._kernels.lapack.panel_kernel import WARP, PanelKernel
+from oxinp._kernels.lapack.pivot_search import PivotSearch
 from oxinp._ptx.cluster_store import WORDS
-from oxinp._ptx.types import Type, f32, u32, u64
+from oxinp._ptx.types import u32, u64
 
 if TYPE_CHECKING:
     from oxinp._ptx import Builder
@@ -29,14 +29,14 @@ class PanelLine:
         self.is_present = number < num_rows
 
 
-class PivotKernel(PanelKernel):
+class PivotKernel(PivotSearch, PanelKernel):
     """The kernel of a panel while it is built.
 
     Attributes
     ----------
     spec : ClusterSpec
-    columns, vector, num_warps : int
-        Of a panel; elements of 16 bytes; of a block.
+    num_warps : int
+        Of a block.
     lines : list of PanelLine
         Of a thread.
     stores : ClusterStores
@@ -54,8 +54,6 @@ class PivotKernel(PanelKernel):
     """
 
     spec: Any
-    columns: int
-    vector: int
     num_warps: int
     lines: list[PanelLine]
     stores: ClusterStores
@@ -67,40 +65,12 @@ class PivotKernel(PanelKernel):
     rows: Pointer
     words: list[Value]
 
-    def candidate(self, column: Value, line: PanelLine) -> list[Value]:
-        """A row as a candidate: two words of the magnitude, and the position."""
-        k = self.k
-        position, zero = line.position.get(), k.const(0, u32)
-        is_below = (position >= column) & line.is_present
-        words = self.size(line.values[0].get())
-        words = [k.where(is_below, word, zero) for word in words]
-        return [*words, k.where(is_below, position, k.const(NOWHERE, u32))]
-
-    def size(self, value: Value) -> list[Value]:
-        """Two words of a magnitude, that of infinity for NaN; of numbers as large as theirs are."""
-        k = self.k
-        if self.type.is_complex:
-            value = self.magnitude(value)
-        infinity, zero = k.const(top_word(float("inf"), self.real), u32), k.const(0, u32)
-        bits = k.bitcast(value, u64 if self.real.bits == 64 else u32)
-        if self.real.bits == 32:
-            return [k.min(bits & 0x7FFFFFFF, infinity), zero]
-        high, low = k.cast(bits >> 32, u32) & 0x7FFFFFFF, k.cast(bits, u32)
-        return [k.min(high, infinity), k.where(high >= infinity, zero, low)]
-
     def search(self, column: Value) -> tuple[Value, Value, list[Value]]:
         """The lanes whose candidates are those of this warp and of this block, and for each row whether it is that."""
         k = self.k
         if not self.type.is_complex:  # while candidates are compared, of all; of complex numbers, this takes too long
             self.put_inverses(column)
-        words, others = self.candidate(column, self.lines[0]), []
-        for line in self.lines[1:]:
-            second = self.candidate(column, line)
-            (high, low, row), (next_high, next_low, next_row) = words, second
-            is_next = (next_low > low) | ((next_low == low) & (next_row < row))
-            is_next = (next_high > high) | ((next_high == high) & is_next)
-            words = [k.where(is_next, theirs, ours) for theirs, ours in zip(second, words, strict=True)]
-            others.append(is_next)
+        words, others = self.compare(column, self.lines)
         lane = self.best(words, WARP)
         is_best = k.lane == lane
         partials = self.partials.at(column % 2 * (self.num_warps * WORDS))
@@ -162,47 +132,10 @@ class PivotKernel(PanelKernel):
             for first in range(0, num_blocks, at_once):
                 self.stores.store_words(column, self.rows, target, words, k.lane / lanes % at_once + first)
 
-    def inverse(self, pivot: Value) -> Value:
-        """One over a pivot, anything where that is far from the ends of the range: see `quotient`."""
-        k = self.k
-        if self.type.is_complex:
-            return k.const(1, self.type) / pivot
-        found: Value = k.rcp_approx(pivot)
-        for _ in range(1 if self.type is f32 else 2):
-            found = k.fma(k.fma(-pivot, found, 1.0), found, found)
-        return found
-
-    def some(self, candidates: Pointer, count: int) -> list[Value]:
-        """A candidate for each of as many lanes; nothing for the others."""
-        k = self.k
-        is_there = k.lane < count
-        words = candidates.load(k.where(is_there, k.lane, k.const(0, u32)) * WORDS, WORDS)[:3]
-        nothing = [k.const(0, u32), k.const(0, u32), k.const(NOWHERE, u32)]
-        return [k.where(is_there, word, none) for word, none in zip(words, nothing, strict=True)]
-
-    def best(self, candidate: list[Value], count: int) -> Value:
-        """Which of the first lanes has the candidate of the largest magnitude, and of equal ones the first row."""
-        k = self.k
-        high, low, row = candidate
-        lanes = k.var(k.ballot(high == k.redux("max", high)))
-        with k.when((lanes & (lanes - 1)) != 0):
-            is_best = ((lanes >> k.lane) & 1) != 0
-            if self.real.bits == 64:
-                is_best = is_best & (low == k.redux("max", k.where(is_best, low, k.const(0, u32))))
-            first = k.redux("min", k.where(is_best, row, k.const(NOWHERE, u32)))
-            lanes.set(k.ballot(is_best & (row == first)))
-        last: Value = k.bfind(lanes.get())
-        return last if count == WARP else k.min(last, count - 1)
-
     def words_of(self, part: Value) -> list[Value]:
         """The words of 32 bits of a real number, the lower one first."""
         k = self.k
         return [k.bitcast(part, u32)] if part.type.bits == 32 else list(k.unpack(k.bitcast(part, u64)))
 
 
-def top_word(number: float, real: Type) -> int:
-    """The upper 32 bits of a number."""
-    return int.from_bytes(struct.pack(">f" if real is f32 else ">d", number)[:4])
-
-
-__all__ = ["PanelLine", "PivotKernel", "top_word"]
+__all__ = ["PanelLine", "PivotKernel"]

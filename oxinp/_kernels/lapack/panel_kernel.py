@@ -112,14 +112,6 @@ class PanelKernel(PanelRows):
                 place = k.cast(self.top + row, i64) * self.pitch + k.cast(column, i64)
                 self.a[place] = self.tile[row * self.line + column]
 
-    def magnitude(self, value: Value) -> Value:
-        """The sum of the magnitudes of a value's parts; infinity for NaN."""
-        k = self.k
-        total = k.abs(value.parts[0])
-        for part in value.parts[1:]:
-            total = total + k.abs(part)
-        return k.where(k.isnan(total), k.const(float("inf"), self.real), total)
-
     # -- exchanges
 
     def begin_lists(self) -> None:
@@ -171,4 +163,12 @@ class PanelKernel(PanelRows):
                 self.status.atomic("min", 0, wide[0] * wide[1] + wide[2])
 
 
-__all__ = ["NOWHERE", "WARP", "WIDTHS", "PanelKernel", "PanelRows"]
+def magnitude(k: Builder, value: Value) -> Value:
+    """The sum of the magnitudes of a value's parts; infinity for NaN."""
+    total = k.abs(value.parts[0])
+    for part in value.parts[1:]:
+        total = total + k.abs(part)
+    return k.where(k.isnan(total), k.const(float("inf"), value.parts[0].type), total)
+
+
+__all__ = ["NOWHERE", "WARP", "WIDTHS", "PanelKernel", "PanelRows", "magnitude"]
