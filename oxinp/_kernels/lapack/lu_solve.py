@@ -9,7 +9,7 @@ from oxinp._kernels.blas3 import trsm
 from oxinp._kernels.blas3.plan import TriangularSystem
 from oxinp._kernels.gemm import select
 from oxinp._kernels.gemm.operand import TRIANGULAR, Form
-from oxinp._kernels.lapack import back_substitution, lu, rows
+from oxinp._kernels.lapack import back_substitution, lu, lu_strips, rows
 from oxinp._kernels.lapack.lu import Stack, contiguous
 from oxinp._kernels.plan import Argument, Plan, Scratch
 
@@ -24,9 +24,12 @@ UPPER = Form(TRIANGULAR, is_lower=False)
 def plan_solve(stack: Stack, device: Device, fill: Fills | None = None) -> Plan:
     """Return the launches that solve A X = B, where [A B] are matrices with more columns than rows, in place.
 
-    Eliminating A takes what lies beside it along: rows change places, and L Y = B is solved. Outputs are U and X, in
-    the places of A and B, and the status; of L nothing is kept. Parameters are those of `lu.plan_factor`.
+    Eliminating A takes what lies beside it along: rows change places, and L Y = B is solved. Outputs are the matrices,
+    X in the place of B, and the status; what becomes of A is of no use. Parameters are those of `lu.plan_factor`.
     """
+    strips = lu_strips.choose(stack, device)
+    if strips is not None:
+        return lu_strips.plan(strips, stack, device, fill)
     scratch = Scratch()
     order, count = stack.num_rows, stack.count
     pivots, permutation = scratch.take(4 * order * count), scratch.take(4 * order * count)

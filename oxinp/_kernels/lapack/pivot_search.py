@@ -89,9 +89,14 @@ class PivotSearch:
         k = self.k
         if self.type.is_complex:
             return k.const(1, self.type) / pivot
-        found: Value = k.rcp_approx(pivot)
+        return self.newton(pivot)
+
+    def newton(self, value: Value) -> Value:
+        """One over a real number, anything where that is far from the ends of the range."""
+        k = self.k
+        found: Value = k.rcp_approx(value)
         for _ in range(1 if self.type is f32 else 2):
-            found = k.fma(k.fma(-pivot, found, 1.0), found, found)
+            found = k.fma(k.fma(-value, found, 1.0), found, found)
         return found
 
     def some(self, candidates: Pointer, count: int) -> list[Value]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 
-from oxinp._kernels.lapack import back_substitution, diagonal, lu, lu_cluster, lu_panel, rows
+from oxinp._kernels.lapack import back_substitution, diagonal, lu, lu_cluster, lu_panel, lu_strips, rows
 from oxinp._kernels.lapack import plan as lapack
 from oxinp._kernels.lapack.back_substitution import BackSubstitutionSpec
 from oxinp._kernels.lapack.lu_cluster import ClusterSpec
@@ -161,6 +161,7 @@ def test_matrices_come_in_while_the_first_block_column_is_factored(is_late, monk
     """Column by column in memory, whichever side comes first."""
     rng, device = np.random.default_rng(10), ahead_of(64)
     a, b = draw(rng, "f8", 70, 70), draw(rng, "f8", 70, 3)
+    monkeypatch.setattr(lu_strips, "SHAPES", ())
     wanted, _ = solution(machine(), device, a.T.copy(), b)
     monkeypatch.setattr(lu, "FILLS_AHEAD", 70)
     plans = watch_plans(monkeypatch, lu, "plan_factor", is_late=is_late)
@@ -298,6 +299,7 @@ def test_back_substitution(dtype, n, columns, scale, monkeypatch):
 @pytest.mark.parametrize("columns", [1, back_substitution.MOST_COLUMNS + 1])
 def test_solutions_by_back_substitution(columns, monkeypatch):
     monkeypatch.setattr(back_substitution, "FEWEST_ROWS", 40)
+    monkeypatch.setattr(lu_strips, "SHAPES", ())
     rng = np.random.default_rng(7)
     a, b = draw(rng, "f8", 45, 45), draw(rng, "f8", 45, columns)
     x, status = solution(machine(), DEVICE, a, b)
