@@ -142,7 +142,6 @@ class _Strips(StripKernel):
             with k.otherwise():
                 with k.range(k.const(0, u32), self.num_panels) as number:
                     self.backward(self.num_panels - 1 - number)
-                    k.barrier()
                 self.rows_out(first, end)
             k.barrier()
         return k.build()
