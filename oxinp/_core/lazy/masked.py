@@ -12,7 +12,7 @@ Whether that pays is told by what became of those before.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -86,9 +86,13 @@ class Mask:
             all(map(_is_same, value[1], kept[1]))
         )
 
+    def now(self) -> Handle:
+        """Return the mask as it was, in an array that nobody writes to or has not."""
+        return self.array if self.is_as_it_was(self.array) else self.kept
+
     def among(self, ndim: int) -> Handle:
         """Return the mask for all elements of what has more axes than the mask."""
-        array = self.array
+        array = self.now()
         if ndim > self.layout.ndim:
             array = view(array, lambda x: x[(..., *(None,) * (ndim - self.layout.ndim))])
         return array
@@ -118,9 +122,7 @@ class Selection:
         """Return the elements."""
         mask, source = self.mask, self.source
         is_source = source is not None and source._storage.value is self.value
-        return types.selected(
-            source if is_source else self.all, mask.array if mask.is_as_it_was(mask.array) else mask.kept
-        )
+        return types.selected(source if is_source else self.all, mask.now())
 
 
 class Masked(Storage):
@@ -255,6 +257,25 @@ def written(array: Handle, key: Handle, value: Handle) -> tuple[Handle, Handle] 
     return selection.mask.among(layout.ndim), selection.all
 
 
+class Reducible(NamedTuple):
+    """What is reduced for elements that have not been selected: all of them, over some axes, where a mask is true."""
+
+    elements: Handle
+    axis: tuple[int, ...] | None
+    mask: Handle
+
+
+def reducible(array: Handle, axis: Any) -> Reducible | None:
+    """Return what is reduced where elements are that have not been selected; None where they have to be."""
+    held: Any = array._held
+    if type(held) is not Masked or not (axis is None or (type(axis) is int and axis == 0)):
+        return None
+    selection = held.selection
+    mask, ndim = selection.mask, selection.all._layout.ndim
+    _count(selection.kind, 1)
+    return Reducible(selection.all, axis if axis is None else tuple(range(mask.layout.ndim)), mask.among(ndim))
+
+
 def _is_same(entry: Any, other: Any) -> bool:
     """Whether two leaves of a chain are one, or numbers that are alike."""
     kind = type(entry)
@@ -307,4 +328,4 @@ def _count(kind: Any, change: float) -> None:
     _scores[kind] = max(-1, min(_scores.get(kind, 0) + change, MAX_SCORE))
 
 
-__all__ = ["Masked", "applied", "select", "update", "written"]
+__all__ = ["Masked", "applied", "reducible", "select", "update", "written"]

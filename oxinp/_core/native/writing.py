@@ -344,17 +344,7 @@ def _flush(call: Making) -> None:
     code.and_register("rax", "rcx")
     code.compare_number("rax", 0)
     code.jump("next pending", "e")
-    code.compare_number_with("rsp", MET, 0)  # what is written now, and reads nothing that is
-    code.jump("flush", "ne")
-    code.load("rdx", "rbp", VALUE)
-    code.load("rsi", "rdx", TUPLE_ITEMS)
-    code.load("rsi", "rsi", GRAPH["leaves"])
-    code.compare_with("r13", SEEN, "rsi")  # other layouts of the same leaves may be of what is written
-    code.jump("flush", "ne")
-    code.load("rdx", "rdx", TUPLE_ITEMS + 8)
-    code.compare_with("r13", ENTRIES, "rdx")
-    code.jump("next pending", "e")
-    code.jump("flush")
+    _pass_what_is_written(call)
     code.label("is computed")
     code.increment("rsp", NUMBER)
     code.jump("next pending")
@@ -370,6 +360,22 @@ def _flush(call: Making) -> None:
     code.compare_number_with("rsp", NUMBER, MAX_GONE)
     code.jump("is flushed", "le")
     _flush_in_python(call)
+
+
+def _pass_what_is_written(call: Making) -> None:
+    """Pass over a chain that reads what is written, if it is what is written and reads nothing that is; else flush."""
+    code = call.code
+    code.compare_number_with("rsp", MET, 0)
+    code.jump("flush", "ne")
+    code.load("rdx", "rbp", VALUE)
+    code.load("rsi", "rdx", TUPLE_ITEMS)
+    code.load("rsi", "rsi", GRAPH["leaves"])
+    code.compare_with("r13", SEEN, "rsi")  # other layouts of the same leaves may be of what is written
+    code.jump("flush", "ne")
+    code.load("rdx", "rdx", TUPLE_ITEMS + 8)
+    code.compare_with("r13", ENTRIES, "rdx")
+    code.jump("next pending", "e")
+    code.jump("flush")
 
 
 def _flush_in_python(call: Making) -> None:

@@ -31,6 +31,7 @@ from oxinp._core.lazy.expr import (
 )
 from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, fetch, host_view
+from oxinp._core.lazy.masked import reducible
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
@@ -237,6 +238,8 @@ def again(
     if len(args) + len(kwargs) > 1 or (kwargs and "axis" not in kwargs):
         return None
     axis = args[0] if args else kwargs.get("axis")
+    if array._known is None and row.name in _OF_CHOSEN and (chosen := reducible(array, axis)) is not None:
+        return reduce(row, chosen.elements, chosen.axis, dtype, where=chosen.mask)
     if (array._known or array._layout).nbytes < balance.limit or current() is not quiet.state:
         return None
     is_plain = type(axis) is int or _is_plain_axis(axis)
@@ -278,6 +281,8 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None,
 
 
 _AVERAGES = (np.mean, np.var, np.std)
+_OF_CHOSEN = frozenset({"sum", "prod", "any", "all"})
+"""Reductions that are those of some elements where a mask says which: others have to know whether there are any."""
 
 
 def _tell_of_few(

@@ -187,6 +187,42 @@ def test_whoever_asks_has_them_selected(name):
     assert_same(ours, x)
 
 
+REDUCTIONS = {
+    "sum": lambda np, x, m: x[m].sum(),
+    "function": lambda np, x, m: np.sum(x[m] * 2),
+    "of none": lambda np, x, m: x[m & ~m].sum(),
+    "of a dtype": lambda np, x, m: x.astype("i1")[m].sum(),
+    "of negative zeros": lambda np, x, m: np.copysign(1, (x * -0.0)[m & (x > 0)].sum()),
+    "of rows": lambda np, x, m: x[m[:, 0]].sum(axis=0),
+    "any": lambda np, x, m: (x[m] > 7).any(),
+    "any of none": lambda np, x, m: np.any(x[m & ~m]),
+    "all": lambda np, x, m: np.all(x[m] > -3),
+    "all of rows": lambda np, x, m: (x > 7)[m[:, 0]].all(axis=0),
+    "product": lambda np, x, m: np.prod(x[m & (x > 8)] / 8),
+}
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_of_what_a_mask_selects_wait_for_nobody(name, stats):
+    x = numpy.random.default_rng(5).integers(-9, 10, (60, 50)).astype(float)
+    m = x > 1
+    ours, mask = on_both(x, m)
+    fetched = stats().d2h_bytes
+    found = REDUCTIONS[name](np, ours, mask)
+    assert stats().d2h_bytes == fetched
+    assert_same(found, REDUCTIONS[name](numpy, x, m), ulp=200 if name == "product" else 0)
+
+
+def test_reductions_that_have_to_know_how_many_there_are():
+    x, m = values(), values(seed=6) > 1
+    ours, mask = on_both(x, m)
+    assert_same(ours[mask].max(), x[m].max())
+    assert_same(ours[mask].sum(keepdims=True), x[m].sum(keepdims=True), ulp=200)
+    assert_same(ours[mask[:, 0]].sum(axis=1), x[m[:, 0]].sum(axis=1), ulp=200)
+    with pytest.raises(ValueError, match="zero-size array"):
+        ours[mask & ~mask].min()
+
+
 def written_meanwhile(np, x, y, m):
     first, doubled, of_rows = x[m], x[m] * 2, x[m[:, 0]]
     x[3] = 7.0
