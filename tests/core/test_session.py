@@ -276,6 +276,32 @@ def test_mirrors_of_forgotten_arrays_are_forgotten(on_device):
     assert len(placement.accesses) <= placement.MAX_IN_TURN
 
 
+def test_elements_that_a_loop_keeps_are_computed_in_turn(on_device, stats):
+    """Or each flush would look at all of them."""
+    x, kept, turns = np.arange(100_000.0), [], 3 * schedule.MAX_ELEMENTS
+    np.evaluate(x)
+    before = stats().launches
+    for i in range(turns):
+        y = x * float(i)
+        kept.append(-np.mean(y))
+        np.evaluate(y)
+        assert len(schedule.pending_storages()) <= schedule.MAX_ELEMENTS + 1
+    np.evaluate()
+    assert stats().launches - before <= 4 * turns
+    assert [float(element) for element in kept] == [-numpy.mean(numpy.arange(100_000.0) * i) for i in range(turns)]
+
+
+def test_elements_made_of_each_other_are_computed_once(on_device, stats):
+    x = np.arange(100_000.0)
+    mean = np.mean(x * 2.0)
+    kept = [mean * float(i) for i in range(schedule.MAX_ELEMENTS + 4)]
+    np.evaluate(x + 1.0)
+    before = stats().launches
+    np.evaluate(x + 2.0)
+    assert stats().launches == before + 1  # all others have been computed
+    assert [float(element) for element in kept] == [99_999.0 * i for i in range(len(kept))]
+
+
 def test_what_threads_record_while_calls_flush_stays_known(on_device, monkeypatch):
     """Memory for a call that waits may take a flush, during which another thread records: neither forgets for both."""
     a, b = np.ones(64), np.arange(64.0)

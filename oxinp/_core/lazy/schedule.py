@@ -50,6 +50,7 @@ MAX_PENDING = 4096  # entries, most of them of temporaries that are gone
 room = MAX_PENDING  # entries before `make_room` is called: at each one, -1, where there are `RECORDERS`
 MAX_TOGETHER = 32  # pending storages that are looked for on the way to each other when all are computed
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
+MAX_ELEMENTS = 16  # of these, single elements: beyond, they are computed, for a program may keep one of each turn
 
 RECORDERS: list[Record] = []
 """Called with each storage that becomes pending or is written to: they are on the path of every operation.
@@ -170,6 +171,8 @@ def _compute(storage: Storage) -> Value:
                 others.append(other)
         if len(others) > 1:  # one that is written to again and again, whole, has an entry for each time
             others = [*dict.fromkeys(others)]
+        if len(others) > MAX_ELEMENTS and not at_work.flushes_many and _compute_elements(others):
+            return _compute(storage)
         if others or references != PENDING:
             _replace(references, others)
         else:  # nearly always, and sooner done
@@ -216,6 +219,23 @@ def _compute(storage: Storage) -> Value:
         balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     return done
+
+
+def _compute_elements(others: list[Storage]) -> bool:
+    """Compute single elements, if so many are pending; whether that is so. Each sees the others, and what is computed.
+
+    They hold what they are made of, and every flush would look at all of them.
+    """
+    elements = [other for other in others if other.value is not None and other.value[0].layout.size == 1]
+    if len(elements) <= MAX_ELEMENTS:
+        return False
+    at_work.flushes_many = True
+    try:
+        for element in reversed(elements):
+            materialise(element)
+    finally:
+        at_work.flushes_many = False
+    return True
 
 
 def postpone(storage: Storage) -> Value | None:
