@@ -10,6 +10,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.reduction import reduce
 from oxinp._core.reduction import table as reduction_table
 from tests.comparator import assert_same, assert_within, same_outcome
 from tests.thinned import thinned
@@ -230,6 +231,26 @@ def test_dtype(name, code, dtype):
         ours, numpys = (getattr(xp, name)(xp.asarray(x), axis, dtype=dtype) for xp in (np, numpy))
         eps = float(numpy.finfo(dtype).eps) if numpy.dtype(dtype).kind == "f" else 0.0
         assert_within(ours, numpys, 40 * eps * (1 + numpy.abs(x.astype("d")).sum() + numpy.abs(numpys).max()))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", ["mean", "var", "std", "nanmean"])
+def test_averages_that_have_been_bound_are_not_bound_again(name, axis, monkeypatch):
+    """Of other sizes they divide by another number; with other degrees of freedom they are something else."""
+    x, function, numpys = numpy.arange(40_000.0).reshape(200, 200) % 77, getattr(np, name), getattr(numpy, name)
+    ours = np.asarray(x)
+    float(function(ours * 2.0, axis=axis).sum())
+    known = function(ours[:150] * 2.0, axis=axis)
+    if name in ("var", "std"):
+        assert_within(function(ours * 2.0, axis=axis, ddof=3), numpys(x * 2.0, axis=axis, ddof=3), 1e-10)
+
+    def refuse(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(reduce, "bind", refuse)
+    for rows in (199, 120):
+        assert_within(function(ours[:rows] * 2.0, axis=axis), numpys(x[:rows] * 2.0, axis=axis), 1e-10)
+    assert_within(known, numpys(x[:150] * 2.0, axis=axis), 1e-10)
 
 
 FAILING = {

@@ -99,6 +99,8 @@ def reduce(
         and initial is NO_INITIAL
         and where is True
         and mean is None
+        and type(ddof) is int
+        and ddof == 0
         and array._storage.host is None
         and array._layout.nbytes >= balance.limit
         and current() is quiet.state
@@ -212,8 +214,6 @@ def _keep(row: ReductionRow, graph: Graph, dtype: np.dtype[Any] | None, axis: An
     wanted: Reduced = bound.parameters
     own, ndim = bound.graphs[0], graph.layout.ndim
     is_whole = len(wanted.axes) == ndim
-    if wanted.op.num_parameters:
-        return
     if bound.met >= MEETINGS and dtype is None and _is_plain_axis(axis):
         remember(_MET, (row, graph, None, axis), bound)
     if is_whole or (type(axis) is int and ndim == 2):
@@ -270,10 +270,14 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None,
         if axis is not None:
             result = Layout.of(result.dtype, (shape[1 - axis % 2],))
         whole = (source._dense or source.dense) if source.dtype is accumulated else Layout.of(accumulated, shape)
-        bound = BoundOp(op, (graph_of(structure, whole, graph.leaves),), (result,), parameters)
+        entries = graph.leaves + structure.kinds[len(graph.leaves) :]
+        bound = BoundOp(op, (graph_of(structure, whole, entries),), (result,), parameters)
         if _MET.has_met((row, graph.structure, shape, axis), graph):
             remember(_MET, key, bound)
             bound.met = MEETINGS
+    if bound.parameters.op.num_parameters:
+        count = math.prod([graph.layout.shape[each] for each in bound.parameters.axes])
+        leaves += row.parameters(count, 0.0)[: bound.parameters.op.num_parameters]
     if Pending in map(type, leaves):
         return wrap_result(_deferred(bound, leaves, mask))
     (total,) = schedule.defer(bound, leaves, mask)
