@@ -15,8 +15,9 @@ from oxinp._kernels.blas3.trsm import TrsmSpec
 from oxinp._kernels.blas3.trsm_dmma import TrsmDmmaSpec
 from oxinp._kernels.convolve import direct
 from oxinp._kernels.convolve.direct import ConvolveSpec
-from oxinp._kernels.elementwise import access, joined, linear, tile
+from oxinp._kernels.elementwise import access, addressed, joined, linear, tile
 from oxinp._kernels.elementwise import plan as elementwise
+from oxinp._kernels.elementwise.addressed import AddressedSpec
 from oxinp._kernels.elementwise.chain import STRIDED, UNIT, Chain, OperandSpec
 from oxinp._kernels.elementwise.joined import JoinedSpec
 from oxinp._kernels.elementwise.linear import LinearSpec
@@ -788,6 +789,7 @@ def trsm_specs() -> list[Any]:
 
 
 FAMILIES: dict[type, Any] = {
+    AddressedSpec: addressed,
     JoinedSpec: joined,
     LinearSpec: linear,
     TileSpec: tile,
@@ -854,6 +856,7 @@ def specs() -> list[Any]:
     """Return all shipped Specs."""
     return [
         *elementwise_specs(),
+        *[AddressedSpec(*each) for each in ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2))],
         *[JoinedSpec(count, unit) for count in (2, 3, joined.MAX_SOURCES) for unit in (1, 2, 4, 8, 16)],
         *reduce_specs(),
         *rowwise_specs(),

@@ -28,6 +28,7 @@ from oxinp._core.manipulation.copy import astype, copy, has_order, order_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
 from oxinp._core.memory.host_side import host_bytes, host_layout, is_dense
 from oxinp._core.memory.layout import Layout
+from oxinp._core.ops.addressed import are_scalars, gathered
 from oxinp._runtime import here
 from oxinp._terminal import Progress
 
@@ -209,6 +210,8 @@ def asarray(value: Any, dtype: Any = None, order: str | None = None, *, copy_wan
     """
     if type(value) is list or type(value) is tuple:
         refuse_copy(copy_wanted)
+        if are_scalars(value, dtype):
+            return gathered(value)
         try:
             made = _on_host(_plain(value), dtype, order)
         except ValueError as error:
