@@ -645,6 +645,11 @@ def test_products_of_large_matrices_are_launched_at_once_where_the_device_has_no
         product = matrix @ vector
         assert stats().launches - before == launched
         assert_same(product * 2.0 + 1.0, numpy.full(300, 401.0))
+        assert float((vector + 1.0).sum()) == 600.0
+        pending, before = vector * 2.0, stats().launches
+        product = matrix @ pending  # which is computed for it
+        assert stats().launches - before == launched + 1
+        assert_same(product, numpy.full(300, 400.0))
     monkeypatch.setattr(vector_product, "EARLY_NBYTES", 1)
     np.evaluate(vector + 1.0)  # which the device may be busy with
     before = stats().launches

@@ -312,6 +312,7 @@ def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Han
     nbytes = product.left.nbytes if product.axis else product.right.nbytes
     if nbytes < balance.limit or current() is not quiet.state:
         return None
+    is_idle = balance.has_waited  # but for the vector, which may be computed first
     held = operand(matrix) or _met_again(matrix)
     if held is None:
         return None
@@ -327,7 +328,7 @@ def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Han
             return None
     leaves = (held[0], given[0]) if product.axis else (given[0], held[0])
     (value,) = schedule.defer(product, leaves, given[1] | held[1])
-    if balance.has_waited and nbytes >= EARLY_NBYTES:
+    if is_idle and nbytes >= EARLY_NBYTES:
         value[1][0].call.run()
     return wrap_result(value)
 
