@@ -149,13 +149,9 @@ def _compute_watched(storage: Storage) -> Value:
 def _compute(storage: Storage) -> Value:
     """Run what fills a storage whose value is pending, under the lock."""
     value: Any = storage.value
-    if value is None:
-        return value  # type: ignore[return-value]
-    graph, leaves, _ = value
-    if not graph.nodes:
+    if value is None or not value[0].nodes:
         return value  # type: ignore[no-any-return]
-    if graph.layout.size == 1:
-        singles.count(graph)
+    graph, leaves, _ = value
     wanted, others = None, []
     if here.are_several:
         pending = [] if at_work.flushes_many else pending_storages()
@@ -177,6 +173,8 @@ def _compute(storage: Storage) -> Value:
             _replace(references, others)
         else:  # nearly always, and sooner done
             PENDING.clear()
+    if graph.layout.size == 1:
+        singles.count(graph)
     if others:
         if len(others) > MAX_ALIVE:
             PENDING.append(ref(storage))  # it may have gone from the list already
