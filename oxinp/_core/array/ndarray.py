@@ -25,6 +25,7 @@ from oxinp._core.host.nominal import INSISTING, reported_class
 from oxinp._core.host.sharing import adopt_host, lend
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.handle import Handle, base_of, fetch, host_view, is_writeable
+from oxinp._core.lazy.masked import shaped
 from oxinp._core.lazy.parted import layout_of
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.lazy.small import casting_method, copying_method, viewing_method
@@ -134,7 +135,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the dimensions."""
-        return (self._known or (self._layout if self._seen is None else self._seen)).shape
+        return (self._known or (shaped(self) if self._seen is None else self._seen)).shape
 
     @shape.setter
     def shape(self, new: Any) -> None:
@@ -179,12 +180,12 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return (self._known or (self._layout if self._seen is None else self._seen)).ndim
+        return (self._known or (shaped(self) if self._seen is None else self._seen)).ndim
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return (self._known or (self._layout if self._seen is None else self._seen)).size
+        return (self._known or (shaped(self) if self._seen is None else self._seen)).size
 
     @property
     def itemsize(self) -> int:
@@ -194,7 +195,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def nbytes(self) -> int:
         """Bytes of all elements."""
-        return (self._known or (self._layout if self._seen is None else self._seen)).nbytes
+        return (self._known or (shaped(self) if self._seen is None else self._seen)).nbytes
 
     @property
     def base(self) -> Any:
@@ -230,7 +231,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
         view(self, lambda seen: seen.real)[...] = value
 
     def __len__(self) -> int:
-        known = self._layout if self._seen is None else self._known
+        known = self._known or shaped(self) if self._seen is None else self._known
         if not known:
             return len(self._seen)  # which also says that there are none
         if not known.shape:

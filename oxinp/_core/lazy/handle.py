@@ -107,7 +107,7 @@ def _stored(handle: Handle) -> Storage:
 
 
 def _found(handle: Handle) -> Layout:
-    """Find the layout of what was made on the host, or has not been selected yet (see `masked`)."""
+    """Find the layout of what was made on the host, or has not been selected yet (see `selections`)."""
     seen = handle._seen
     if seen is None:
         assert handle._held is not None

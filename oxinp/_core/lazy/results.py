@@ -30,6 +30,8 @@ class _Types:
     from_host: Any = None  # NumPy array that others may change -> ndarray
     fall_back: Any = None  # fallback.call
     selected: Any = None  # an array, a mask -> the elements where that is true
+    count_true: Any = None  # a mask -> how many of its elements are true
+    invert: Any = None  # the operator ``~``
     array_ufunc: Any = None  # what `dispatch` does for NumPy's own ufuncs and functions
     array_function: Any = None
     find: Any = None  # a function or ufunc of NumPy's -> ours, or None

@@ -252,7 +252,7 @@ class Storage:
     origin: Timeline
     is_updated: bool  # set where a whole array was written to: somebody keeps it, and wants all of it computed once
     viewed: tuple[int, int]  # the `id` of a pending value that views were read of, and of how many
-    selection: Any  # see `lazy.masked`
+    selection: Any  # see `lazy.selections`
     multiplied: int  # the `id` of the pending value that a vector was multiplied by, set for the next one to find
     lines: Any
     offset: int

@@ -19,14 +19,15 @@ from oxinp._core.lazy import placement
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Loop, Operation, Unsupported
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.record import apply, is_hosted
-from oxinp._core.lazy.results import is_device_scalar, types
+from oxinp._core.lazy.record import WHERE, apply, express, is_hosted, settled
+from oxinp._core.lazy.results import is_device_scalar, types, wrap_pending
 from oxinp._core.lazy.views import view, view_at
 from oxinp._core.manipulation.shape import flat
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
 from oxinp._core.ops import gather, masks
+from oxinp._kernels.index.loops import SKIPPED
 from oxinp._ptx.types import i64
 
 # How an index out of bounds is written among distances: the number of the index array, then the index.
@@ -273,6 +274,31 @@ def _of_every_axis(array: Handle, key: tuple[Any, ...], value: tuple[int, ...]) 
     return Selection(array, distances, own.shape, 0, layout.ndim, is_checked=True, error=error, is_unique=False)
 
 
+def masked_places(array: Handle, mask: Handle, indices: tuple[Handle, ...]) -> Selection:
+    """Return what indices for each axis select where a mask is true; the others are `SKIPPED`.
+
+    Raises
+    ------
+    Unsupported
+        As of `selection`.
+    """
+    layout = array._known or array._layout
+    if layout.dtype not in DEVICE_TYPES or not layout.is_aligned or not layout.size or min(layout.strides) < 0:
+        raise Unsupported("an array without elements that an index may name")
+    if any(index._layout.dtype not in DEVICE_TYPES for index in indices):
+        raise Unsupported("indices of another dtype")
+    given = [
+        _Index(index, None, i, extent, None)
+        for i, (index, extent) in enumerate(zip(indices, layout.shape, strict=True))
+    ]
+    named = indices[0] if len(indices) == 1 else _distances(given, layout, 0, [False] * layout.ndim)
+    index = settled(wrap_pending(express(WHERE, (mask, named, INT64.type(SKIPPED))), as_array=True))
+    if index._layout.dtype != INT64:
+        raise Unsupported("indices that i64 does not hold")
+    shape = index._layout.shape
+    return Selection(array, index, shape, 0, layout.ndim, is_checked=True, error=_error_of(given), is_unique=False)
+
+
 def _masked(array: Handle, mask: Handle) -> Selection:
     """Return what a mask selects of the first axes of an array in C order."""
     shape, own = (array._known or array._layout).shape, mask._known or mask._layout
@@ -457,4 +483,4 @@ def _numpys_distance(*operands: Any) -> Any:
     return total if wrong is None else np.where(wrong < 0, wrong, total)
 
 
-__all__ = ["BASE", "LIMIT", "Selection", "is_light", "on_line", "selection", "without_rest"]
+__all__ = ["BASE", "LIMIT", "Selection", "is_light", "masked_places", "on_line", "selection", "without_rest"]

@@ -11,7 +11,7 @@ from oxinp._core.errors.hearing import put
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
-from oxinp._core.lazy.masked import written
+from oxinp._core.lazy.masked import places, written
 from oxinp._core.lazy.record import WHERE, express, settled
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.stores import store, target_of
@@ -25,7 +25,9 @@ from oxinp._core.ops.keys import BASIC
 FIRST_AXIS = "elements along the first axis"
 """What an array of integers alone as a key asks for; see `again`."""
 
+MAX_SCALAR_NBYTES = 8  # of a number that kernels are given as it is
 _NUMBERS = frozenset({int, bool})
+_PLAIN = frozenset({int, bool, float, complex})
 _TAKEN = Handle | np.generic | bool | int | float | complex  # as values, as they are
 
 
@@ -123,7 +125,15 @@ def fill(array: Handle, key: Any, value: Any) -> bool:
     return True
 
 
-def fill_masked(array: Handle, key: Handle, value: Handle) -> bool:
+def write_masked(array: Handle, key: Any, value: Any) -> bool:
+    """Write what has not been selected by a mask, or where indices are that have not; tell whether that is done."""
+    if type(key) is types.ndarray:
+        return type(value) is types.ndarray and value._known is None and _fill_masked(array, key, value)
+    is_at = type(key) is tuple and key and type(key[0]) is types.ndarray and key[0]._known is None
+    return bool(is_at) and _write_at(array, key, value)
+
+
+def _fill_masked(array: Handle, key: Handle, value: Handle) -> bool:
     """Write where a mask is true what was computed of elements selected by it; tell whether that has been done."""
     found = written(array, key, value) if type(array) is types.ndarray else None
     if found is None:
@@ -133,6 +143,27 @@ def fill_masked(array: Handle, key: Handle, value: Handle) -> bool:
     except Unsupported:
         return False
     settled(array)
+    return True
+
+
+def _write_at(array: Handle, key: tuple[Any, ...], value: Any) -> bool:
+    """Write to the elements at indices that have not been selected, before any is; tell whether that has been done."""
+    layout = array._known or array._layout
+    if type(array) is not types.ndarray or len(key) != layout.ndim:
+        return False
+    found = places(array, key, value)
+    if found is None:
+        return False
+    mask, indices, given = found
+    if type(given) is types.ndarray:
+        if given._layout.dtype != layout.dtype:
+            return False
+    elif type(given) not in _PLAIN or layout.dtype.itemsize > MAX_SCALAR_NBYTES:
+        return False
+    try:
+        scatter.assign(advanced.masked_places(array, mask, indices), given, skips=True)
+    except Unsupported:
+        return False
     return True
 
 
@@ -186,4 +217,4 @@ def _is_whole_mask(array: Handle, key: Any) -> bool:
     return is_array and bool(single.dtype == BOOL and single.ndim == array._layout.ndim)
 
 
-__all__ = ["FIRST_AXIS", "fill", "fill_masked", "key_on_host", "scatter_values", "selected"]
+__all__ = ["FIRST_AXIS", "fill", "key_on_host", "scatter_values", "selected", "write_masked"]

@@ -11,7 +11,7 @@ from oxinp._config import config
 from oxinp._core.errors.hearing import put
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.host.fallback import call, is_new, placed_on_host
-from oxinp._core.lazy import explain, masked, placement, schedule, straight, windows
+from oxinp._core.lazy import explain, placement, schedule, selections, straight, windows
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
@@ -38,7 +38,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import LINES_NBYTES, SHARED, SIDES, WRITING, Stale, Storage
 from oxinp._core.ops import advanced, again, masks
-from oxinp._core.ops.by_key import FIRST_AXIS, fill, fill_masked, key_on_host, scatter_values, selected
+from oxinp._core.ops.by_key import FIRST_AXIS, fill, key_on_host, scatter_values, selected, write_masked
 from oxinp._core.ops.keys import (
     as_view_key,
     is_basic,
@@ -60,7 +60,9 @@ _Generic = np.generic
 
 def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
-    if type(key) is types.ndarray and (key._known or key._layout).ndim:
+    if type(key) is types.ndarray and (
+        (key._known is None and selections.is_mask(key)) or (key._known or key._layout).ndim
+    ):
         return _gathered(array, key)
     storage = array._held or array._storage
     host = storage.host
@@ -148,7 +150,7 @@ def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
 def _gathered(array: Handle, key: Any) -> Any:
     """Return ``array[key]`` for a key that is not basic: on the device an array of integers, or a mask."""
     if type(array) is types.ndarray and type(key) is types.ndarray:
-        found = masked.select(array, key)
+        found = selections.select(array, key)
         if found is not None:
             return found
     return _gathered_now(array, key)
@@ -376,7 +378,7 @@ def _set_by_key(array: Handle, key: Any, value: Any) -> None:
     known = with_values(key)
     if known is not key:
         setitem(array, known, value)
-    elif type(value) is types.ndarray is type(key) and value._known is None and fill_masked(array, key, value):
+    elif write_masked(array, key, value):
         pass
     elif type(array) is types.ndarray and advanced.is_light(array, key):
         placed_on_host(np.ndarray.__setitem__, (array, key, value), {}, mutates=(0,))

@@ -36,7 +36,7 @@ def _infer_scatter(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout
 
 
 def _plan_scatter(bound: BoundOp) -> Plan:
-    target, first, count, is_checked, may_repeat, operator = bound.parameters
+    target, first, count, is_checked, may_repeat, operator, skips = bound.parameters
     index, values = (graph.layout for graph in bound.graphs[:2])
     is_scalar = bound.graphs[1].is_scalar
     loops, (extent, stride) = loops_of(target), indexed_loop(target, first, count)
@@ -61,6 +61,7 @@ def _plan_scatter(bound: BoundOp) -> Plan:
         is_checked=is_checked,
         may_repeat=may_repeat,
         operator=operator,
+        skips=skips,
     )
     bound.graphs[0].structure.plans[_likes_of(bound)] = True
     return plan
@@ -95,7 +96,7 @@ SCATTER = Op(
 )
 
 
-def assign(selected: Selection, value: Any, operator: str = "") -> BoundOp | None:
+def assign(selected: Selection, value: Any, operator: str = "", *, skips: bool = False) -> BoundOp | None:
     """Write values, cast to the dtype of the array, to what a key selects; of equal indices the last one.
 
     Parameters
@@ -104,6 +105,8 @@ def assign(selected: Selection, value: Any, operator: str = "") -> BoundOp | Non
     value : Handle or scalar
     operator : str
         Compute with what is there instead: a key of `oxinp._kernels.index.scatter.ATOMIC_TYPES`.
+    skips : bool
+        Some indices are `SKIPPED`.
 
     Returns
     -------
@@ -142,7 +145,14 @@ def assign(selected: Selection, value: Any, operator: str = "") -> BoundOp | Non
     operands: list[Any] = [index, given]
     if selected.is_checked:
         operands.append((UINT64, 0 if selected.error is None else reports.claim(selected.error)))
-    parameters = (selected.num_outer, selected.num_indexed, selected.is_checked, not selected.is_unique, operator)
+    parameters = (
+        selected.num_outer,
+        selected.num_indexed,
+        selected.is_checked,
+        not selected.is_unique,
+        operator,
+        skips,
+    )
     bound = write(SCATTER, target, operands, parameters)
     if config.synchronous and selected.error is not None:
         device().synchronize()

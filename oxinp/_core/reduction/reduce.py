@@ -34,7 +34,7 @@ from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, f
 from oxinp._core.lazy.masked import reducible
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
-from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
+from oxinp._core.lazy.results import types, wrap_host, wrap_pending, wrap_result
 from oxinp._core.lazy.stores import check_writeable, store_result, target_of
 from oxinp._core.lazy.views import view
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, is_dtype_class, scalar_value
@@ -509,3 +509,11 @@ def _parameters(
         except OverflowError as error:
             raise Unsupported(str(error)) from None
     return own
+
+
+def count_true(mask: Handle) -> int:
+    """Return how many elements of a mask are true, waiting for the device."""
+    return int(fetch(reduce(BY_UFUNC["add"], mask, None, np.dtype(np.int64))))
+
+
+types.count_true = count_true

@@ -23,6 +23,7 @@ from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.inlining import HEAVY, compiled
+from oxinp._core.lazy.masked import into
 from oxinp._core.lazy.operands import mask_operand, operand
 from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import apply, paired
@@ -171,6 +172,9 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         outs = _outputs(args, kwargs, numpy_ufunc)
         if outs is None or (SUBCLASSES and leader((*args, *kwargs.values(), *outs)) is not None):
             return numpy_ufunc(*args, **kwargs)  # NumPy's own error, or NumPy asks a user's class
+        out: Any = outs[0] if len(outs) == 1 and kwargs.keys() <= _OUT else None
+        if type(out) is types.ndarray and out._known is None and into(self, args[:num_inputs], out):
+            return out
         if not REPORTS:
             result = self._on_small_hosts(args, outs, kwargs)
             if result is not NotImplemented:
@@ -414,6 +418,7 @@ _describe(ufunc)
 documentation.set_module(ufunc)
 
 
+_OUT = {"out"}
 _WARNING_OF_OUTPUTS = (np.maximum, np.minimum)  # where these are given by position
 
 

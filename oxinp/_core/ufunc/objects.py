@@ -10,6 +10,7 @@ import numpy as np
 from oxinp._core.lazy.expr import Operation
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.operands import declined, other_side
+from oxinp._core.lazy.results import types
 from oxinp._core.ufunc.object import OBJECTS, ufunc
 from oxinp._core.ufunc.operations import operations_of
 from oxinp._core.ufunc.operator_texts import reach_of
@@ -40,6 +41,7 @@ _CLASSES: dict[str, type[ufunc]] = {"power": Power, "clip": _Clip}
 
 UFUNC_OBJECTS = OBJECTS
 UFUNC_OBJECTS |= {row.name: _CLASSES.get(row.name, ufunc)(row) for row in UFUNCS}
+types.invert = UFUNC_OBJECTS["invert"].methods[0]
 ROWS: dict[str, UfuncRow] = {row.name: row for row in UFUNCS}
 
 

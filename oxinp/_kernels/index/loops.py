@@ -230,9 +230,25 @@ def report(k: Builder, status: Value, value: Value) -> None:
     words.store(0, [k.bitcast(status, i64)], order="relaxed.sys")
 
 
+SKIPPED = -(1 << 61)
+"""An index, i64, that names no element and is not out of bounds, where a kernel has been made for such."""
+
+
 def is_clear(k: Builder, flag: Pointer) -> Value:
     """Return whether no index was out of bounds."""
     return flag[0] == k.const(0, u32)
 
 
-__all__ = ["BLOCK", "UNROLL", "BoundLoops", "Loop", "Loops", "LoopsSpec", "is_clear", "loops_of", "report", "resolve"]
+__all__ = [
+    "BLOCK",
+    "SKIPPED",
+    "UNROLL",
+    "BoundLoops",
+    "Loop",
+    "Loops",
+    "LoopsSpec",
+    "is_clear",
+    "loops_of",
+    "report",
+    "resolve",
+]

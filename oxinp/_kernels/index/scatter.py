@@ -24,6 +24,7 @@ from oxinp._kernels.index.claims import Claims, ClaimSpec, room_for
 from oxinp._kernels.index.latest import latest
 from oxinp._kernels.index.loops import (
     BLOCK,
+    SKIPPED,
     UNROLL,
     BoundLoops,
     Loop,
@@ -74,12 +75,15 @@ class CheckSpec(Frozen):
         It reports an index that is out of bounds.
     bits : int
         Of distances.
+    skips : bool
+        Indices that are `SKIPPED` are in bounds.
     """
 
     index_type: Type
     claim: ClaimSpec | None
     reports: bool
     bits: int
+    skips: bool = False
 
     @property
     def unroll(self) -> int:
@@ -106,6 +110,8 @@ class WriteSpec(Frozen):
     part : str
         Of an update that can be taken back: `TRIES` leaves out and reports what is out of bounds, `TAKES_BACK` what
         was done if anything was.
+    skips : bool
+        Nothing is written for indices that are `SKIPPED`.
     """
 
     type: Type
@@ -116,6 +122,7 @@ class WriteSpec(Frozen):
     is_checked: bool
     operator: str
     part: str = ""
+    skips: bool = False
 
 
 def scatter(
@@ -132,6 +139,7 @@ def scatter(
     is_checked: bool = True,
     may_repeat: bool = True,
     operator: str = "",
+    skips: bool = False,
 ) -> Plan:
     """Return the plan of ``array[o, index[j], i] = values[o, j, i]``.
 
@@ -157,9 +165,11 @@ def scatter(
         Indices may name an element more than once.
     operator : str
         Of an update: a key of `ATOMIC_TYPES`.
+    skips : bool
+        Some indices are `SKIPPED`.
     """
     count, stride, step = index
-    is_vector = is_checked and all(loop[0] == 1 for loop in (*outer, *inner)) and (is_scalar or step == 1)
+    is_vector = is_checked and not skips and all(loop[0] == 1 for loop in (*outer, *inner)) and (is_scalar or step == 1)
     if is_vector and not operator and _is_sorted(count, extent, type_.nbytes):
         return latest(count, extent, stride, type_, index_type, device, is_scalar=is_scalar)
     shift = sums.shift_of(count, extent, type_, device) if is_vector and operator == "add" else None
@@ -167,7 +177,7 @@ def scatter(
         return sums.add(count, extent, stride, shift, type_, index_type, is_scalar=is_scalar)
     has_claims = may_repeat and not operator and not is_scalar and step != 0 and count > 1
     room = room_for(count, extent) if has_claims else None
-    if room is not None and all(loop[0] == 1 for loop in (*outer, *inner)):
+    if room is not None and not skips and all(loop[0] == 1 for loop in (*outer, *inner)):
         items = resident_scatter.items_of(count, type_.nbytes, device)
         if items is not None:
             return resident_scatter.scatter(
@@ -183,12 +193,14 @@ def scatter(
     steps: list[Step] = [Fill(given[0], scratch.nbytes, 0)] if given else []
     is_tried = is_checked and operator in INVERTIBLE
     if claim is not None or (is_checked and not is_tried):
-        check = CheckSpec(index_type, claim, is_checked, bits)
+        check = CheckSpec(index_type, claim, is_checked, bits, skips)
         grid = (-(-count // (BLOCK * check.unroll)), 1, 1)
         found = [*([flag, status] if flag is not None else []), *([] if claims is None else [claims])]
         steps.append(Launch(make(check), grid, (*found, indices), (*own, count, extent)))
     element = type_ if operator else carrier(type_)
-    spec = WriteSpec(element, index_type, loops.spec, is_scalar, claim, is_checked, operator, TRIES if is_tried else "")
+    spec = WriteSpec(
+        element, index_type, loops.spec, is_scalar, claim, is_checked, operator, TRIES if is_tried else "", skips
+    )
     work = Work(nbytes=(2 - is_scalar) * loops.num_units * loops.spec.vector * type_.nbytes + count * index_type.nbytes)
     constants = (*own, *loops.constants, extent)
     reported = (status,) if is_tried else ()
@@ -229,7 +241,7 @@ def _check(spec: CheckSpec) -> Kernel:
         at, is_beyond = resolve(k, value, extent, spec.bits)
         if status is not None:
             assert flag is not None
-            with k.when(is_beyond):
+            with k.when(is_beyond & (value != SKIPPED) if spec.skips else is_beyond):
                 flag.store(0, [k.const(1, u32)], order="relaxed.gpu")
                 report(k, status, value)
         if claims is not None:
@@ -268,6 +280,8 @@ def _write(spec: WriteSpec) -> Kernel:
                     flag.store(0, [k.const(1, u32)], order="relaxed.gpu")
                     report(k, status, given)
             goes = is_valid & ~is_beyond if spec.part else is_valid if is_wanted is None else is_valid & is_wanted
+            if spec.skips:
+                goes = goes & (given != SKIPPED)
             with k.when(goes):
                 if claims is None:
                     _put(spec, out, loops.offset(0, place, at), unit)

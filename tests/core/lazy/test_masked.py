@@ -10,8 +10,8 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import masked
-from oxinp._core.lazy.masked import Masked
+from oxinp._core.lazy import selections
+from oxinp._core.lazy.selections import Masked
 from oxinp._core.memory.storage import Storage
 from tests.comparator import assert_same
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("on_device", "fresh")
 
 @pytest.fixture
 def fresh(monkeypatch):
-    monkeypatch.setattr(masked, "_scores", {})
+    monkeypatch.setattr(selections, "_scores", {})
 
 
 def values(kind="d", shape=(60, 50), seed=4):
@@ -255,7 +255,7 @@ def test_what_is_written_meanwhile_is_not_selected():
     given = values(), values(seed=5), values(seed=6) > 1
     ours = on_both(*given)
     for mine, wanted in zip(written_meanwhile(np, *ours), written_meanwhile(numpy, *given), strict=True):
-        masked._scores.clear()
+        selections._scores.clear()
         assert_same(mine, wanted)
 
 
@@ -308,10 +308,10 @@ def test_what_is_kept_is_selected_before_there_are_many():
     x = values()
     (mine,) = on_both(x)
     kept = []
-    for n in range(2 * masked.MAX_WAITING):
-        masked._scores.clear()
+    for n in range(2 * selections.MAX_WAITING):
+        selections._scores.clear()
         kept.append(mine[mine > n])
-    assert sum(map(is_waiting, kept)) <= masked.MAX_WAITING
+    assert sum(map(is_waiting, kept)) <= selections.MAX_WAITING
     for n, part in enumerate(kept):
         assert_same(part, x[x > n])
 
@@ -322,7 +322,7 @@ def test_what_is_always_asked_for_is_selected_at_once():
     for n in range(20):
         part = mine[mine > n]
         found.append(is_waiting(part))
-        assert part.size
+        assert part[0] > n
     assert found == [True] + [False] * 19
 
 
@@ -331,12 +331,129 @@ def test_a_selection_is_a_storage_like_any_other_once_it_is_asked_for():
     part = mine[mine > 1]
     held = part._held
     assert type(held) is Masked
-    assert part.ndim == 1
+    assert part[0] > 1
     assert part._held is held
     assert type(held) is Storage
     part += 1
     np.evaluate(part)
     assert_same(part, values()[values() > 1] + 1)
+
+
+def shrunk(np, x, y, steps, *, by_ufuncs):
+    at = np.arange(len(x))
+    found, last = np.zeros(len(x), int), np.zeros(len(x))
+    for n in range(steps):
+        if not len(x):
+            break
+        if by_ufuncs:
+            np.multiply(x, x, x)
+            np.add(x, y, out=x)
+            out = np.abs(x) > 30
+            found[at[out],] = n + 1
+            last[at[out],] = x[out]
+            np.logical_not(out, out)
+            x, y, at = x[out], y[out], at[out]
+        else:
+            x = x * 1.25 + y
+            out = np.abs(x) > 30
+            found[at[out],] = n + 1
+            x, y, at = x[~out], y[~out], at[~out]
+    return found, last, x, y, at
+
+
+@pytest.mark.parametrize("by_ufuncs", [False, True])
+@pytest.mark.parametrize("scale", [0.2, 1.0])
+def test_masks_of_what_masks_select(by_ufuncs, scale, launches, stats):
+    x, y = values(shape=6000) * scale, values(shape=6000, seed=5) * 0.1
+    ours = on_both(x, y)
+    for mine, wanted in zip(
+        shrunk(np, *[each * 1 for each in ours], 20, by_ufuncs=by_ufuncs),
+        shrunk(numpy, x.copy(), y.copy(), 20, by_ufuncs=by_ufuncs),
+        strict=True,
+    ):
+        assert_same(mine, wanted)
+    selections._scores.clear()
+    fetched = stats().d2h_bytes
+
+    def run():
+        found, last, *_ = shrunk(np, *[each * 1 for each in ours], 20, by_ufuncs=by_ufuncs)
+        np.evaluate(found, last)
+
+    assert launches(run) < 20 * (11 if by_ufuncs else 8)
+    assert stats().d2h_bytes - fetched <= 30 * 8  # what asks how many there are, and what is selected when they are few
+
+
+def test_what_is_updated_is_a_selection_of_its_own():
+    x, m = values(), values(seed=6) > 1
+    mine, mask = on_both(x, m)
+    first, theirs = mine[mask], x[m]
+    second, other = first[first > 2], theirs[theirs > 2]
+    kept, keeps = first > 2, theirs > 2
+    outside, others = ~kept, ~keeps
+    first += 100
+    theirs += 100
+    np.negative(second, out=second)
+    numpy.negative(other, out=other)
+    kept &= first > 105
+    keeps &= theirs > 105
+    third, their_third = first[kept], theirs[keeps]
+    np.logical_not(outside, outside)
+    numpy.logical_not(others, others)
+    assert is_waiting(third)
+    for ours, wanted in (
+        (third, their_third), (first, theirs), (second, other), (outside, others), (kept, keeps), (~kept, ~keeps)
+    ):  # fmt: skip
+        assert_same(ours, wanted)
+    assert_same(mine, x)
+
+
+@pytest.mark.parametrize("kind", ["d", "D", "l", "B"])
+@pytest.mark.parametrize("index", ["l", "i", "h"])
+def test_writes_at_indices_that_a_mask_selects(kind, index):
+    rows, columns = numpy.arange(3000, dtype=index) % 60 - 60, ((numpy.arange(3000) * 7) % 50).astype(index)
+    given, m = values(kind, 3000), values("d", 3000) > 1
+    for value in (3, None):
+        x = values(kind)
+        mine, at, across, what, mask = on_both(x, rows, columns, given, m)
+        x[rows[m], columns[m]] = given[m] if value is None else value
+        mine[at[mask], across[mask]] = what[mask] if value is None else value
+        assert_same(mine, x)
+
+
+def test_indices_out_of_bounds_count_where_the_mask_is_true():
+    rows = numpy.arange(3000)
+    mine, at = on_both(numpy.zeros(1000), rows)
+    low = at < 1000
+    mine[at[low],] = 1.0
+    assert_same(mine, numpy.ones(1000))
+    mine[at[at < 1001],] = 2.0
+    with pytest.raises(IndexError, match="index 1000 is out of bounds for axis 0 with size 1000"):
+        numpy.asarray(mine)
+
+
+def test_errors_of_what_is_not_selected_are_nobodys():
+    x = values()
+    m = x > 1
+    mine, mask = on_both(x, m)
+    part, another = mine[mask], mine[mask] * 1
+    with np.errstate(all="raise"):
+        assert_same(np.sqrt(part), numpy.sqrt(x[m]))
+        another /= part
+    assert_same(another, x[m] / x[m])
+
+
+def test_how_many_there_are_is_counted_alone(launches):
+    x = values()
+    (mine,) = on_both(x)
+    part = mine[mine > 1]
+    assert part.shape == x[x > 1].shape
+    assert part.size == x[x > 1].size
+    assert len(part) == len(x[x > 1])
+    assert is_waiting(part)
+    few = mine[mine > 20]
+    assert len(few) == len(x[x > 20])
+    assert not is_waiting(few)
+    assert_same(part, x[x > 1])
 
 
 def test_where_floating_point_errors_are_told_of_all_are_selected():

@@ -1,0 +1,311 @@
+"""Elements where a mask is true, of which nobody has asked how many there are: ``z[m] = z[m] ** 2 + c[m]``.
+
+Only the device knows how many, and to wait for it and to bring them together takes longer than what is done with them.
+So ``z[m]`` is at first all of ``z`` and the mask. What is computed of such arrays and numbers, element by element, is
+recorded of all elements; and written where the same mask is true it is ``where(m, new, z)``, one kernel. Whoever asks
+for a shape or for elements has them selected then, of what the array and the mask were: so a storage that holds a
+selection selects as soon as its value is read, and is like any other from then on. Who asks only how many there are
+has them counted, and selected if they are few.
+
+A mask of selected elements, as in ``z = z[~out]`` again and again, selects of all elements where both are true.
+
+Whether that pays is told by what became of those before.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from operator import is_
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+from oxinp._core.errors.state import current, quiet
+from oxinp._core.lazy import explain, schedule
+from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.calls import Pending
+from oxinp._core.lazy.chains import copying
+from oxinp._core.lazy.handle import Handle, expression
+from oxinp._core.lazy.results import types, wrap_pending
+from oxinp._core.lazy.views import view
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
+from oxinp._core.memory.storage import SHARED, Storage, Value
+from oxinp._runtime import here
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MAX_KINDS = 256
+MAX_SCORE = 4
+"""What is remembered at most of selections of a kind: how many more were written back than two times those that were
+wanted on their own. One in `RETRIED` that would not pay is tried again."""
+RETRIED = 64
+UNCOUNTED = 16
+"""Masks one after the other, of which at least one is counted."""
+FEW = 4
+"""How many times more elements there are than are selected, from which on they are selected."""
+MAX_WAITING = 48
+"""Selections that wait at most, for each keeps all elements."""
+NUMBERS = frozenset({bool, int, float, complex})
+_scores: dict[Any, float] = {}
+_own_value: Any = vars(Storage)["value"]
+
+
+class Mask:
+    """A mask as it was when elements were selected by it.
+
+    Attributes
+    ----------
+    array : Handle
+        The user's.
+    storage : Storage
+    layout : Layout
+    value : tuple
+        The storage's: it has another one as soon as it is written to.
+    kept : Handle
+        The mask's elements, pending, whatever is written to it.
+    kind : object
+        By which it is remembered whether this pays.
+    depth : int
+        Of how many masks it is one after the other, but for the first one.
+    """
+
+    __slots__ = ("__weakref__", "_count", "array", "depth", "kept", "kind", "layout", "storage", "value")
+
+    def __init__(self, array: Handle, kind: Any, depth: int = 0) -> None:
+        storage: Any = array._held
+        self.value: Any
+        self.kept = all_of(array)
+        value = storage.value
+        self.value = getattr(value, "made_of", None) or schedule.materialise(storage)
+        self.array, self.storage, self.layout = array, storage, array._layout
+        self.kind, self.depth = kind, depth
+        self._count: int | None = None
+
+    def is_as_it_was(self, array: Handle) -> bool:
+        """Whether an array is this mask, to which nothing has been written since, or written out again as in ``~m``."""
+        storage: Any = array._held
+        if storage is self.storage:
+            value: Any = storage.value
+            is_value = value is self.value or getattr(value, "made_of", None) is self.value  # see `masks.Chosen`
+            return array._known is self.layout and is_value
+        value = None if storage is None else storage.value
+        kept: Any = self.kept._storage.value
+        if not value or not kept or not value[0].nodes or array._known is not value[0].layout:
+            return False
+        # What is pending and reads the same has the same elements: who writes to that has both computed before.
+        graph, other = value[0], kept[0]
+        is_alike = graph.structure is other.structure and graph.shape == other.shape
+        is_alike = is_alike and all(map(is_, graph.leaves, other.leaves))
+        return is_alike and all(map(_is_same, value[1], kept[1]))
+
+    def count(self) -> int:
+        """Return how many elements it selects, waiting for the device the first time."""
+        if self._count is None:
+            self._count = types.count_true(self.now())
+        return self._count
+
+    def selects_few(self) -> bool:
+        """Whether it is known to select so few elements that all should not be computed any longer."""
+        return self._count is not None and self._count * FEW <= self.layout.size
+
+    def now(self) -> Handle:
+        """Return the mask as it was, in an array that nobody writes to or has not."""
+        return self.array if self.is_as_it_was(self.array) else self.kept
+
+    def among(self, ndim: int) -> Handle:
+        """Return the mask for all elements of what has more axes than the mask."""
+        array = self.now()
+        if ndim > self.layout.ndim:
+            array = view(array, lambda x: x[(..., *(None,) * (ndim - self.layout.ndim))])
+        return array
+
+
+class Selection:
+    """What is selected from what; an array that is updated has another one from then on.
+
+    Attributes
+    ----------
+    all : Handle
+        All elements, pending; whether the others mean anything does not matter.
+    layout : Layout
+        Of these.
+    mask : Mask
+    kind : tuple
+    source : Handle or None
+        The array that these are the elements of, as long as it has the value: nothing has been computed of them yet.
+    value : tuple
+    within : Mask or None
+        Of truth values, the mask of the elements that are selected where they are true.
+    inverted : Selection or None
+        Of truth values, those that are not true.
+    """
+
+    __slots__ = ("all", "inverted", "kind", "layout", "mask", "source", "value", "within")
+
+    def __init__(self, elements: Handle, mask: Mask, kind: Any, source: Handle | None = None) -> None:
+        self.all, self.layout = elements, elements._layout
+        self.mask, self.kind, self.source = mask, kind, source
+        self.inverted: Selection | None = None
+        self.within: Mask | None = None
+        self.value: Any = None if source is None else source._storage.value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what is selected."""
+        return (self.mask.count(), *self.layout.shape[self.mask.layout.ndim :])
+
+    def selected(self) -> Any:
+        """Return the elements."""
+        mask, source = self.mask, self.source
+        is_source = source is not None and source._storage.value is self.value
+        return types.selected(source if is_source else self.all, mask.now())
+
+
+class Masked(Storage):
+    """The storage of elements that have not been selected; as soon as somebody asks for its value, it is a Storage."""
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Value | None:
+        """The device side of what is selected now."""
+        selection = self.selection
+        held = selection.selected()._storage
+        value = held.value
+        if value is not None and value[0].nodes:
+            value = schedule.materialise(held)
+        if not selection.mask.selects_few():
+            count(selection.kind, -2)
+        if type(self) is Masked:  # else another thread has selected them meanwhile
+            self.host, self.stale = held.host, held.stale
+            _own_value.__set__(self, value)
+            self.__class__ = Storage  # type: ignore[assignment]
+            if value is not None and type(value[1][0]) is Pending:
+                value[1][0].owner = ref(self)
+            self.selection = None
+        return _own_value.__get__(self)  # type: ignore[no-any-return]
+
+    @value.setter
+    def value(self, value: Value | None) -> None:
+        _own_value.__set__(self, value)
+        self.__class__ = Storage  # type: ignore[assignment]
+
+
+def _nothing() -> None:
+    """Do as a weak reference to what is gone."""
+
+
+_latest: Callable[[], Mask | None] = _nothing
+"""The mask that was used last, which is most often used again."""
+_waiting: deque[Callable[[], Storage | None]] = deque([_nothing] * MAX_WAITING, MAX_WAITING)
+"""The storages of the latest selections."""
+
+
+def select(array: Handle, mask: Handle) -> Any:
+    """Return the elements of an array where a mask is true, not selected yet; None if they had better be now."""
+    global _latest
+    storage, own = array._held, mask._known
+    held = mask._held
+    if type(held) is Masked:
+        return _select_within(array, held.selection)
+    layout = array._layout if type(storage) is Masked else array._known
+    if not (storage and held and layout and own) or storage.host is not None or held.host is not None:
+        return None
+    if own.dtype is not BOOL or layout.shape[: own.ndim] != own.shape or not layout.size:
+        return None
+    if layout.nbytes < balance.limit or layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
+        return None
+    if here.are_several or explain.REPORTS or current() is not quiet.state:
+        return None
+    value: Any = held.value
+    given: Any = storage.value
+    known = _latest()
+    if known is not None and not known.is_as_it_was(mask):
+        known = None
+    kind = _structure_of(value) if known is None else known.kind, layout.ndim, layout.dtype
+    if (value[2] | given[2]) & SHARED or not _pays(kind):
+        return None
+    if known is None:
+        known = Mask(mask, kind[0])
+        _latest = ref(known)
+    schedule.materialise(storage)  # which the mask may have been made of, and is computed with
+    return made(Selection(all_of(array), known, kind, array))
+
+
+def is_mask(key: Handle) -> bool:
+    """Whether an array is one of truth values that have not been selected, to select elements by."""
+    held: Any = key._held
+    return key._known is None and type(held) is Masked and bool(held.selection.layout.dtype == BOOL)
+
+
+def _select_within(array: Handle, key: Selection) -> Any:
+    """Return the elements of a selection where another one of the same elements is true; None if none is possible."""
+    held: Any = array._held
+    mask = key.mask
+    if type(held) is not Masked or held.selection.mask is not mask or key.layout.shape != mask.layout.shape:
+        return None
+    chosen = held.selection
+    kind = mask.kind if mask.depth else ("within", mask.kind), *chosen.kind[1:]
+    if mask.depth % UNCOUNTED == UNCOUNTED - 1:
+        mask.count()
+    if mask.selects_few() or not _pays(kind):
+        return None
+    if key.within is None:
+        both = mask.now() & key.all
+        if type(both) is not types.ndarray or both._storage.host is not None:
+            return None
+        key.within = Mask(both, kind[0], mask.depth + 1)
+    count(chosen.kind, 1)
+    return made(Selection(chosen.all, key.within, kind))
+
+
+def _is_same(entry: Any, other: Any) -> bool:
+    """Whether two leaves of a chain are one, or numbers that are alike."""
+    kind = type(entry)
+    return entry is other or (kind is type(other) and kind in NUMBERS and repr(entry) == repr(other))
+
+
+def all_of(array: Handle) -> Handle:
+    """Return a copy of an array that is pending: what is written to the array has it computed before."""
+    graph, leaves, mask = expression(array)
+    if not graph.nodes:
+        graph = copying(graph.leaves[0], graph.layout.dtype)
+    return wrap_pending((graph, leaves, mask), as_array=True)  # type: ignore[no-any-return]
+
+
+def _structure_of(value: Any) -> Any:
+    return value[0].structure if value[0].nodes else None
+
+
+def made(selection: Selection) -> Any:
+    """Return an array of what is selected."""
+    oldest = _waiting[0]()
+    if oldest is not None and type(oldest) is Masked:
+        oldest.value  # noqa: B018 - selects
+    storage = Masked()
+    storage.has_objects = False
+    storage.host = storage.stale = None
+    storage.selection = selection
+    _waiting.append(ref(storage))
+    array = next(types.bare)
+    array._held = storage
+    array._known = array._view = array._host = array._seen = None
+    return array
+
+
+def _pays(kind: Any) -> bool:
+    score = _scores.get(kind, 0)
+    if score >= 0:
+        return True
+    count(kind, 1 / RETRIED)
+    return False
+
+
+def count(kind: Any, change: float) -> None:
+    """Remember what became of a selection of a kind."""
+    if kind not in _scores and len(_scores) >= MAX_KINDS:
+        _scores.clear()
+    _scores[kind] = max(-1, min(_scores.get(kind, 0) + change, MAX_SCORE))
+
+
+__all__ = ["NUMBERS", "Masked", "Selection", "all_of", "count", "is_mask", "made", "select"]
