@@ -526,6 +526,14 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
         )
         if not (is_scalar and type_.nbytes > u64.nbytes)
     ]
+    skipping = [
+        *[CheckSpec(i64, claim, True, 64, skips=True) for claim in (None, *CLAIMS)],
+        *[
+            WriteSpec(carrier(type_), i64, LoopsSpec(0, 0, 1, 64), claim is None, claim, True, "", skips=True)
+            for type_ in (u8, f64)
+            for claim in (None, *CLAIMS)
+        ],
+    ]
     updates = [
         WriteSpec(type_, i64, LoopsSpec(0, 0, 1, 32), is_scalar, None, True, operator, part)
         for operator, types in ATOMIC_TYPES.items()
@@ -533,7 +541,7 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
         for is_scalar in (False, True)
         for part in ((TRIES, TAKES_BACK) if operator in INVERTIBLE else ("",))
     ]
-    return [*checks, *writes, *updates]
+    return [*checks, *writes, *skipping, *updates]
 
 
 def resident_scatter_specs() -> list[ResidentScatterSpec]:
