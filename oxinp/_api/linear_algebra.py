@@ -128,15 +128,7 @@ def inner(a: Any, b: Any, /) -> Any:
 _numpys_outer = rebound(np.outer)
 
 
-def _outer(a: Any, b: Any = None, *others: Any, **options: Any) -> Any:
-    """Return the outer product of two arrays that are on the device; None for anything else."""
-    if type(b) is not types.ndarray or others or options:
-        return None
-    column, row = [x if (x._known or x._layout).ndim == 1 else shape.ravel(x) for x in (a, b)]
-    return vectors_outer(column, row)
-
-
-@implements("outer", is_hosted=False, ahead=_outer)
+@implements("outer", is_hosted=False, ahead=vectors_outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     """See `numpy.outer`, whose code does all but the most common."""
     if out is None and type(a) is type(b) is types.ndarray:

@@ -51,8 +51,14 @@ class Transfers:
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any], stream: int) -> None:
         """Copy an array to the device; it may be changed as soon as this returns."""
-        address, nbytes = array.ctypes.data, array.nbytes
-        if not self._is_pageable(address):
+        nbytes = array.nbytes
+        try:
+            # In a third of the time that NumPy takes to say so.
+            address = ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+        except (TypeError, ValueError):  # it may not be written to, or is of times
+            address = array.ctypes.data
+        # `_is_pageable`, spelled out
+        if self._pointer_attribute(self._memory_type, PointerAttribute.MEMORY_TYPE, address) != _INVALID_VALUE:
             if nbytes > BRIEF_NBYTES:
                 # The bus reads the array itself: wait until it has.
                 self._memory.upload_async(ptr, address, nbytes, stream)

@@ -206,8 +206,8 @@ def with_fallback(
     most : callable, optional
         Of positional arguments, how many elements results have at most, where these may be larger than arguments.
     ahead : callable, optional
-        What is asked first, with all arguments, where the first one is an array that is on the device alone; None where
-        it leaves them to the function, as what may be another class's.
+        What is asked first, with all arguments, where the first one is an array that is on the device alone, or any of
+        ours where nothing is hosted; None where it leaves them to the function, as what may be another class's.
     """
     asks = dispatches(numpy_function)
     call_numpy = of_one(numpy_function)
@@ -232,7 +232,7 @@ def with_fallback(
         return call(numpy_function, args, kwargs, name=name, mutates=mutates.get(numpy_function, OUT))
 
     if not is_hosted:
-        made = undecided if ahead is None else _asked_first(ahead, undecided)
+        made = undecided if ahead is None else _asked_first(ahead, undecided, of_hosts=True)
         return viewing_function(with_spelling(made, numpy_function), numpy_function)
     last = -1  # position of the last argument that is certainly not written to, found at the first call
 
@@ -260,14 +260,18 @@ def with_fallback(
     return viewing_function(with_spelling(made, numpy_function), numpy_function)
 
 
-def _asked_first(ahead: Callable[..., Any], general: Function) -> Function:
-    """Return a function that asks another one first, where that may be asked."""
+def _asked_first(ahead: Callable[..., Any], general: Function, *, of_hosts: bool = False) -> Function:
+    """Return a function that asks another one first, where that may be asked; if so, of arrays of the host as well."""
 
     def front(*args: Any, **kwargs: Any) -> Any:
         if args and type(args[0]) is types.ndarray:
             storage = args[0]._held
-            if storage is not None and storage.host is None and (result := ahead(*args, **kwargs)) is not None:
-                return result
+            if of_hosts or (storage is not None and storage.host is None):
+                try:
+                    if (result := ahead(*args, **kwargs)) is not None:
+                        return result
+                except Unsupported:  # which the general function says as well, where NumPy is called for it
+                    pass
         return general(*args, **kwargs)
 
     return front

@@ -16,7 +16,9 @@ from numpy._core import _multiarray_umath, umath
 from oxinp import _runtime
 from oxinp._config import config
 from oxinp._core.lazy import placement
+from oxinp._core.lazy.balance import balance
 from oxinp._core.memory.host_side import is_dense
+from oxinp._runtime import select
 
 _FLOAT64 = np.dtype(np.float64)
 _FLOATS = frozenset({np.dtype(np.float32), _FLOAT64})
@@ -116,8 +118,12 @@ def clip(x: Any, low: Any, high: Any) -> Any:
 def outer(x: Any, y: Any) -> Any:
     if type(x) is not _Array or type(y) is not _Array or x.ndim != 1 or y.ndim != 1:
         return NotImplemented
-    size = x.size * y.size
-    is_small = size * 16 < config.offload_threshold or placement.is_host(size * 8)
+    nbytes = x.size * y.size * 8
+    version, backend = select._decided  # `is_host`, spelled out for what is the device's
+    has_device = backend is not None and version == config.version
+    if has_device and nbytes >= config.offload_threshold and nbytes >= balance.limit:
+        return NotImplemented
+    is_small = nbytes * 2 < config.offload_threshold or placement.is_host(nbytes)
     return _multiply(x[:, None], y) if is_small else NotImplemented
 
 

@@ -241,7 +241,8 @@ class Balance:
             self.has_waited = False
         if self._upload:
             microseconds, self._upload = self._upload, 0.0
-            self._weigh(size, -microseconds)
+            if size < NUM_SIZES:
+                self._weigh(size, -microseconds)
         return size
 
     def selected(self, buffers: Sequence[Any], leaves: tuple[Any, ...]) -> None:

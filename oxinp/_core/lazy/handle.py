@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.errors.hearing import call_numerical
 from oxinp._core.lazy import explain, schedule, writing
 from oxinp._core.lazy.balance import balance
@@ -47,10 +48,10 @@ from oxinp._core.memory.storage import (
     drop_pin,
     is_pinned,
     is_shared,
-    make_storage,
+    next_mask,
     pinned,
 )
-from oxinp._runtime import here, hooks, host_blocks
+from oxinp._runtime import here, hooks, host_blocks, select
 from oxinp._runtime.memory import Buffer
 
 
@@ -71,12 +72,12 @@ class Handle:
     @property
     def _layout(self) -> Layout:
         """Where the elements lie in the storage."""
-        return self._known or _found(self)
+        return self._known or found(self)
 
     @property
     def _storage(self) -> Storage:
         """What owns the elements."""
-        return self._held or _stored(self)
+        return self._held or stored(self)
 
 
 _new = object.__new__
@@ -96,9 +97,13 @@ def is_writeable(handle: Handle) -> bool:
     return type(view) is not tuple or view[1]
 
 
-def _stored(handle: Handle) -> Storage:
+def stored(handle: Handle) -> Storage:
     """Make the storage of what was made on the host."""
-    made = make_storage(None, handle._seen)
+    made = Storage()  # `make_storage`, spelled out
+    seen = handle._seen
+    made.has_objects = seen.dtype.hasobject
+    made.value = made.stale = None
+    made.host = seen
     if handle._held is None:  # no other thread runs between this and the assignment, since nothing is called
         handle._held = made
         if made.has_objects:
@@ -106,7 +111,7 @@ def _stored(handle: Handle) -> Storage:
     return handle._held
 
 
-def _found(handle: Handle) -> Layout:
+def found(handle: Handle) -> Layout:
     """Find the layout of what was made on the host, or has not been selected yet (see `selections`)."""
     seen = handle._seen
     if seen is None:
@@ -132,7 +137,7 @@ def _found(handle: Handle) -> Layout:
     if located is not None:
         layout = located[0]
     elif seen is host:
-        layout = host_layout(host)
+        layout = Layout.of(host.dtype, host.shape) if host.flags.c_contiguous else host_layout(host)
     else:
         layout = Layout.at(seen.dtype, seen.shape, seen.strides, address_of(seen) - address_of(host))
     handle._known = layout
@@ -142,15 +147,13 @@ def _found(handle: Handle) -> Layout:
 def device_value(storage: Storage) -> Value:
     """Return the device side of a storage, uploading what is only on the host; of a pinned one it is not kept."""
     value = storage.value
+    if value is None:
+        value = attempt(upload_first, storage)
     return attempt(_upload, storage) if value is None else value
 
 
 def _upload(storage: Storage) -> Value:
     """Bring a storage that is only on the host to the device, unless somebody has done so; under its lock."""
-    if storage.stale is None and not here.are_several:
-        value = _upload_first(storage)
-        if value is not None:
-            return value
     pin = parted(storage)
     if pin is not None:
         if not pin.is_needed():
@@ -211,12 +214,17 @@ def _upload(storage: Storage) -> Value:
     return value
 
 
-def _upload_first(storage: Storage) -> Value | None:
+def upload_first(storage: Storage) -> Value | None:
     """Do as `_upload` for a storage of which there has been no copy; None where there is more to it.
 
     What is small is uploaded before each product with a large matrix: the steps of that are spelled out.
     """
-    backend, stale = device(), _new(Stale)
+    if storage.stale is not None or here.are_several:
+        return None
+    version, backend = select._decided  # `device`, spelled out
+    if version != config.version or backend is None:
+        backend = device()
+    stale = _new(Stale)
     stale.buffer = stale.lines = None
     stale.low = stale.high = stale.num_writes = 0
     stale.is_uploading = True
@@ -239,7 +247,8 @@ def _upload_first(storage: Storage) -> Value | None:
     balance.uploaded(nbytes, nbytes)
     if returned:
         note_uploaded(storage)
-    value = on_device(Layout.of(host.dtype, host.shape), buffer)
+    layout = Layout.of(host.dtype, host.shape)
+    value = layout.graph or leaf(layout), (buffer,), next_mask()  # `on_device`, spelled out
     with SIDES:
         if storage.stale is stale:  # else it has been pinned since
             if stale.high <= stale.low and stale.lines is None:  # else written to, and this copy is not kept
@@ -270,7 +279,7 @@ def _computed(storage: Storage) -> Value:
 
 def chain(handle: Handle) -> Value:
     """Return what a handle reads, for an operation that takes chains: a view of a short one is one, too."""
-    layout = handle._known or _found(handle)
+    layout = handle._known or found(handle)
     value = (handle._held or handle._storage).value
     if value is not None:
         graph = value[0]

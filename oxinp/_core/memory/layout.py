@@ -395,6 +395,12 @@ def dense_layout(dtype: np.dtype[Any], shape: tuple[int, ...]) -> Layout:
     return layout
 
 
+def spread(line: Layout, shape: tuple[int, int], axis: int) -> Layout:
+    """Return the layout of a vector broadcast to a matrix whose axis `axis` is the vector's; not interned."""
+    (step,) = line.strides
+    return make_layout(line.dtype, shape, (0, step) if axis else (step, 0), line.offset)
+
+
 def form_of(layout: Layout) -> Layout:
     """Find `Layout.form`: the interned layout of the same elements from an offset on that is as much aligned."""
     offset = layout.alignment % 256  # Buffers lie at multiples of 256

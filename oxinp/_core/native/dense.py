@@ -1,4 +1,4 @@
-"""Layouts without gaps, found or made in machine code: what `Layout.of` and `dense_of` say of vectors and matrices."""
+"""Layouts found or made in machine code: those without gaps, as `Layout.of` and `dense_of` say, and spread vectors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from oxinp._core.native import objects
 from oxinp._core.native.function import NONE
 from oxinp._core.native.making import (
     DTYPES,
+    ENTRY,
     KEY,
     LARGEST_ALIGNMENT,
     LAYOUT,
@@ -132,4 +133,68 @@ def of(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-__all__ = ["dense_of", "of"]
+def spread(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `layout.spread` to a matrix of more than a row and a column."""
+    call = Making(kind, before)
+    code = call.code
+    call.begin_making(3)
+    code.load("rbx", "rbp", 0)
+    code.load("r12", "rbp", 8)
+    code.load("r13", "rbp", 16)
+    call.unless_type("rbx", Layout, "general")
+    call.unless_type("r12", tuple, "general")
+    code.compare_number_with("r12", SIZE, 2)
+    code.jump("general", "ne")
+    for place, extent in enumerate(("rdi", "rdx")):
+        code.load("rsi", "r12", TUPLE_ITEMS + 8 * place)
+        call.unless_type("rsi", int, "general")
+        load_small(call, extent, "rsi", "general")
+        code.compare_number(extent, 1)
+        code.jump("general", "le")
+    code.multiply_by("rdi", "rdx")
+    code.store("rsp", NUMBER, "rdi")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(PTR, "r14")
+    code.load("rsi", "rbx", LAYOUT["dtype"])
+    code.load("rsi", "rsi", DTYPE_ITEMSIZE)
+    code.load("rdi", "rsp", NUMBER)
+    code.multiply_by("rdi", "rsi")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(ENTRY, "rbp")
+    _make_still(call)
+    call.make(Layout, NEW, "r13")
+    call.copy("rbx", "r13", ("dtype", "offset", "alignment", "is_aligned"))
+    code.load("rdx", "rsp", KEY)
+    for name, source in (("shape", "r12"), ("strides", "rdx"), ("size", "r14"), ("nbytes", "rbp")):
+        call.put("r13", LAYOUT[name], source)
+    call.put("r13", LAYOUT["ndim"], id(2))
+    call.put("r13", LAYOUT["is_contiguous"], id(False))
+    call.put("r13", LAYOUT["met"], id(0))
+    call.put_all("r13", LAYOUT, None, "graph", "parts", "read", "_dense", "_extent", "_form", "_ghost", "_injective")
+    call.end_making("r13")
+    return code.assembled()
+
+
+def _make_still(call: Making) -> None:
+    """Let the stack have the strides of the vector in `rbx` along the axis in `r13` of a matrix, and 0 for the other.
+
+    `r13` and `r15` change.
+    """
+    code = call.code
+    code.load("r15", "rbx", LAYOUT["strides"])
+    code.compare_number_with("r15", SIZE, 1)
+    code.jump("undo", "ne")
+    code.load("r15", "r15", TUPLE_ITEMS)
+    code.set("rcx", id(0))
+    code.compare("r13", "rcx")
+    code.jump("down", "e")
+    code.set("rcx", id(1))
+    code.compare("r13", "rcx")
+    code.jump("undo", "ne")
+    code.move("r13", "r15")
+    code.set("r15", id(0))
+    code.label("down")
+    call.make_tuple(KEY, "rsi", "r15", "r13")
+
+
+__all__ = ["dense_of", "of", "spread"]

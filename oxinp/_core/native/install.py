@@ -25,11 +25,11 @@ from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import is_sampled
 from oxinp._core.lazy.chains import entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
-from oxinp._core.lazy.expr import graph_of, reading, recorded
+from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.results import pending, wrap_result
 from oxinp._core.lazy.straight import write_part
-from oxinp._core.memory.layout import Layout, dense_of
+from oxinp._core.memory.layout import Layout, dense_of, spread
 from oxinp._core.memory.parts import part_of
 from oxinp._core.native import names, objects
 from oxinp._core.native.counting import NEVER, Counted, stubs
@@ -214,6 +214,7 @@ _RECORDING = (
         dense_of,
         entry_at,
         graph_of,
+        leaf,
         line_again,
         line_of,
         matrix_of,
@@ -222,6 +223,7 @@ _RECORDING = (
         reading,
         recorded,
         renew_pair,
+        spread,
         wrap_result,
         write_part,
     ),

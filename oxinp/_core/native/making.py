@@ -266,6 +266,13 @@ class Making(Call):
         code.jump("has form", "ne")
         self.find_form()
         code.label("has form")
+        self.load_leaf()
+        self.set_attribute("rbx", LAYOUT["read"], "r12")
+        code.label("is read")
+
+    def load_leaf(self) -> None:
+        """Let `r12` have the graph that `leaf` returns of the layout in `r13`; `r14` changes."""
+        code = self.code
         code.load("r12", "r13", LAYOUT["graph"])
         code.set("rcx", NONE)
         code.compare("r12", "rcx")
@@ -278,8 +285,6 @@ class Making(Call):
         self.fill_graph("r12", "rsi", "r13", "r14")
         self.hand_over(NEW_GRAPH, "r13", LAYOUT["graph"])
         code.label("has leaf")
-        self.set_attribute("rbx", LAYOUT["read"], "r12")
-        code.label("is read")
 
     def find_form(self) -> None:
         """Let `r13` have what `form_of` returns of the layout in `rbx`, and that have it."""

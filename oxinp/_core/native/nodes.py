@@ -49,6 +49,17 @@ def reading(kind: type, before: int | None) -> bytes:
     return call.code.assembled()
 
 
+def leaf(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `expr.leaf`."""
+    call = Making(kind, before)
+    call.begin_making(1)
+    call.code.load("r13", "rbp", 0)
+    call.unless_type("r13", Layout, "general")
+    call.load_leaf()
+    call.end_making("r12")
+    return call.code.assembled()
+
+
 def _begin_of_array(call: Making) -> None:
     """Begin with one argument, an array; let `rbx` have its layout, `r14` its storage's value and `r12` the graph."""
     code = call.code
@@ -279,4 +290,4 @@ def _make_array(call: Making) -> None:
     call.made(KEY, "r13")
 
 
-__all__ = ["chain", "entry_at", "graph_of", "operand", "pending", "reading", "recorded", "wrap_result"]
+__all__ = ["chain", "entry_at", "graph_of", "leaf", "operand", "pending", "reading", "recorded", "wrap_result"]

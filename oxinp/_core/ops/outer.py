@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
+from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance, host_nbytes
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.combining import join_of
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import graph_of, new_table, remember
-from oxinp._core.lazy.handle import device_value
+from oxinp._core.lazy.handle import chain, device_value, found, stored, upload_first
 from oxinp._core.lazy.placement import is_recorded_on_host, may_be_host
-from oxinp._core.lazy.results import wrap_pending
+from oxinp._core.lazy.results import pending, types
 from oxinp._core.lazy.schedule import postpone
-from oxinp._core.memory.layout import Layout, dense_layout, make_layout
+from oxinp._core.memory.layout import Layout, dense_of, spread
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED, Leaf
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._runtime import select
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,35 +39,48 @@ LIGHT = 8.0
 computed for each of its products: as a number times a vector is."""
 
 
-def outer(a: Handle, b: Handle) -> Any:
+def outer(a: Handle, b: Any = None, out: Any = None) -> Any:
     """Return the products of all elements of two vectors, pending; None where views have to be multiplied.
 
     Parameters
     ----------
     a, b : Handle
-        Arrays of ours of one dimension.
+        Arrays of ours; of more than a dimension they are left to views.
+    out : object
+        Whatever there is has to be written to by others.
     """
-    left, right = a._known or a._layout, b._known or b._layout
+    if type(b) is not types.ndarray or out is not None:
+        return None
+    left, right = a._known or found(a), b._known or found(b)
     dtype = left.dtype
-    (m,), (n,), itemsize = left.shape, right.shape, dtype.itemsize
+    if dtype is not right.dtype or left.ndim != 1 or right.ndim != 1:
+        return None
+    (m,), (n,) = left.shape, right.shape
+    nbytes = m * n * dtype.itemsize
     if (
-        dtype is not right.dtype
-        or m < 2
+        m < 2
         or n < 2
-        or m * n * itemsize < balance.limit
+        or nbytes < balance.limit
         or not (left.is_aligned and right.is_aligned)
         or current() is not quiet.state
     ):
         return None
-    first, second = a._held or a._storage, b._held or b._storage
-    if not (first.host is second.host is None or _are_for_device(first, second, m * n * itemsize)):
-        return None
+    first, second = a._held or stored(a), b._held or stored(b)
+    if not (first.host is second.host is None):
+        version, backend = select._decided  # as a rule `_are_for_device`, spelled out
+        is_plain = version == config.version and backend is not None and not REPORTS
+        if not (is_plain and nbytes >= config.offload_threshold) and not _are_for_device(first, second, nbytes):
+            return None
     u: Any = first.value
-    if u is None or u[0].nodes or u[0].layout is not left:
+    if u is None or u[0].nodes:
         u = _factor(first, left)
+    elif u[0].layout is not left:
+        u = chain(a)
     v: Any = second.value  # which the first may have computed
-    if u is not None and (v is None or v[0].nodes or v[0].layout is not right):
+    if v is None or v[0].nodes:
         v = _factor(second, right)
+    elif v[0].layout is not right:
+        v = chain(b)
     if u is None or v is None or (u[2] | v[2]) & SHARED:
         return None
     one, entries, mask = u
@@ -77,38 +94,22 @@ def outer(a: Handle, b: Handle) -> Any:
     graph = _GRAPHS.get(key) or (_GRAPHS.recall(key) if _GRAPHS.old else None)
     if graph is None:
         shape = m, n
-        if one.nodes or other.nodes:
-            leaves = *_over(one.leaves, shape, 0), *_over(other.leaves, shape, 1)
-        else:
-            (column,), (row,) = one.leaves, other.leaves
-            leaves = (
-                make_layout(dtype, shape, (column.strides[0], 0), column.offset),
-                make_layout(dtype, shape, (0, row.strides[0]), row.offset),
-            )
-        graph = graph_of(structure, dense_layout(dtype, shape), leaves)
+        leaves = [spread(entry, shape, 0) if type(entry) is Layout else entry for entry in one.leaves]
+        alike = spread(left, shape, 0) if one.nodes else leaves[0]
+        leaves += [spread(entry, shape, 1) if type(entry) is Layout else entry for entry in other.leaves]
+        graph = graph_of(structure, dense_of(alike), tuple(leaves))
         if _GRAPHS.has_met((structure, m, n, left.strides, right.strides), one, other):
             remember(_GRAPHS, key, graph)
             graph.met = MEETINGS
-    return wrap_pending((graph, entries + others, mask | bits))
-
-
-def _over(leaves: tuple[Any, ...], shape: tuple[int, int], axis: int) -> list[Any]:
-    """Return the leaves of a vector broadcast to a matrix, whose axis `axis` is the vector's."""
-    spread: list[Any] = []
-    for entry in leaves:
-        if type(entry) is Layout:
-            (step,) = entry.strides
-            spread.append(make_layout(entry.dtype, shape, (0, step) if axis else (step, 0), entry.offset))
-        else:
-            spread.append(entry)
-    return spread
+    array = pending(graph, entries + others, mask | bits)  # `wrap_pending`, spelled out
+    if len(schedule.PENDING) > schedule.room:
+        schedule.make_room(array._held, 3)
+    return array
 
 
 def _factor(storage: Storage, layout: Layout) -> Any:
     """Return a vector as a value, each of whose elements is multiplied by many: computed, if that is not as light."""
-    value: Any = storage.value or device_value(storage)
-    if value is None:
-        return None
+    value: Any = storage.value or attempt(upload_first, storage) or device_value(storage)
     graph = value[0]
     if graph.nodes:
         structure = graph.structure

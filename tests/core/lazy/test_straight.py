@@ -1,6 +1,7 @@
 """Statements on parts of arrays that are one launch without being recorded: NumPy's results, and where they are not."""
 
 import random
+import sys
 
 import numpy  # noqa: ICN001
 import pytest
@@ -168,6 +169,38 @@ def test_a_number_times_a_vector_is_computed_with_its_outer_product(launches):
         expected[0][i:, i:] -= numpy.outer(2 * expected[1][i:], expected[2][i:])
     expected[0] -= numpy.outer(2 * expected[1], expected[2])
     assert_same(a, expected[0])
+
+
+OUTER = [
+    "a[i:, i:] -= np.outer(c[i:], c[i:] * 2.0)",
+    "a[i:, i:] += np.outer(c[i:][::-1], c[::-1][: len(c) - i])",
+    "a[i::2, i:] -= np.outer(s[i // 2 :][: a[i::2].shape[0]], c[i:])",
+    "a[i:, i:] -= np.outer(c[i:] - 1, t[i:])",
+    "a[i:, i:] -= np.outer(2 * (a[i:, i:] @ c[i:]), c[i:]) * 0.01",
+]
+
+
+@pytest.mark.parametrize("statement", OUTER)
+def test_outer_products_of_vectors_of_the_host_are_recorded_in_a_few_calls(statement, config):
+    """Those below the threshold lie there; each that is new is uploaded, and nothing is asked of it twice."""
+    config.offload_threshold = 65536
+    rng = numpy.random.default_rng(5)
+    given = {"a": rng.random((N, N)), "c": rng.random(N), "s": rng.random(N)[::2], "t": rng.random(N)}
+    given["t"].flags.writeable = False
+    ours = {name: oxinp.array(x) for name, x in given.items()}
+    ours["t"] = oxinp.asarray(given["t"])
+    code = compile(statement, "statement", "exec")
+    asked = []
+    for i in range(60):
+        exec(code, {"np": numpy, "i": i, **given})  # noqa: S102 - a table of statements
+        if i == 59:
+            sys.setprofile(lambda frame, event, _: event == "call" and asked.append(frame.f_code.co_name))
+        exec(code, {"np": oxinp, "i": i, **ours})  # noqa: S102
+        sys.setprofile(None)
+    assert_same(ours["a"], given["a"], ulp=2000)
+    assert "undecided" not in asked
+    assert "is_recorded_on_host" not in asked
+    assert "copy" not in asked
 
 
 def test_numbers_of_places_are_those_of_the_vectors_in_outer_products():

@@ -16,7 +16,7 @@ from oxinp._core.lazy.chains import copying, entry_at, line_again, line_of, matr
 from oxinp._core.lazy.combining import NUMBERS, combine, renew_pair
 from oxinp._core.lazy.expr import Graph, Record, graph_of, leaf, reading, recorded
 from oxinp._core.memory import layout as layouts
-from oxinp._core.memory.layout import Layout, dense_layout, dense_of, line_layout, make_layout
+from oxinp._core.memory.layout import Layout, dense_layout, dense_of, line_layout, make_layout, spread
 from oxinp._core.memory.storage import Leaf, Storage
 from oxinp._core.native import objects, writers
 from oxinp._core.native.pages import mapped
@@ -105,6 +105,31 @@ def test_layouts_are_read_by_the_graphs_that_python_makes(make):
     again = make_layout(form.dtype, form.shape, form.strides, form.offset)
     kept = "_form", "read", "graph", "parts", "met", "_dense", "_extent", "_injective"
     assert _attributes(form, *kept) == _attributes(again, *kept)
+
+
+@pytest.mark.parametrize("make", [*_lines(), *_others()])
+def test_leaves_are_the_graphs_that_python_makes(make):
+    ask, given, other = _code("leaf"), make(), make()
+    found, expected = ask(given), leaf(other)
+    assert (found is not None) == (given.dtype.kind not in "MU")
+    if found is not None:
+        assert found is given.graph is ask(given)
+        assert found.layout is given
+        assert found.leaves == (given,)
+        assert _attributes(found, "layout", "leaves") == _attributes(expected, "layout", "leaves")
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("make", [*_lines()])
+def test_spread_vectors_are_what_python_makes(make, axis):
+    ask, line = _code("spread"), make()
+    shape = (line.size, 3) if axis == 0 else (3, line.size)
+    found, expected = ask(line, shape, axis), spread(line, shape, axis)
+    assert _attributes(found) == _attributes(expected)
+    for other in ((1, 3), (3, 1), (0, 3), (3, 1 << 40), (3,), (3, 4, 5), (3, True), [3, 4]):
+        assert ask(line, other, axis) is None
+    assert ask(line, shape, 2) is None
+    assert ask(make_layout(FLOAT, (4, 7), (80, 8), 0), shape, axis) is None
 
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i8", "?", "c16", "f2", "M8[s]", "U3"])
@@ -486,6 +511,10 @@ def test_nothing_leaks():
         (_code("chain"), (part,)),
         (_code("reading"), (layout,)),
         (_code("dense_of"), (layout,)),
+        (_code("leaf"), (layout,)),
+        (_code("leaf"), (line_layout(FLOAT, layout.size, 8, 16),)),
+        (_code("spread"), (layout, (layout.size, 3), 0)),
+        (_code("spread"), (layout, (layout.size, 0), 0)),
         (_code("of"), (FLOAT, (layout.size,))),
         (_code("chain"), (x,)),
         (_code("operand"), (part,)),
