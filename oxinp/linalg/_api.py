@@ -16,6 +16,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
+from oxinp._core.ops.matmul import contract
 from oxinp._core.ops.vector_product import inner
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp.linalg import _eig, _spectral
@@ -43,9 +44,10 @@ def _norm_of_vector(x: Any, *others: Any, **options: Any) -> Any:
     layout = x._known or x._layout
     if others or options or layout.ndim != 1 or layout.dtype.char not in "fd":
         return None
-    if balance.limit or (total := inner(x, x)) is None:
+    if balance.limit or not layout.size:
         return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x))
-    return _root(total)
+    total = inner(x, x)
+    return UFUNC_OBJECTS["sqrt"](contract(x, x, -1)) if total is None else _root(total)  # as `matmul` has it
 
 
 @implements("linalg.norm", ahead=_norm_of_vector)

@@ -170,7 +170,7 @@ def _compute(storage: Storage) -> Value:
         if len(others) > MAX_ELEMENTS and not at_work.flushes_many and _compute_elements(others):
             return _compute(storage)
         if others or references != PENDING:
-            _replace(references, others)
+            shorten(references, [ref(other) for other in others])
         else:  # nearly always, and sooner done
             PENDING.clear()
     if graph.layout.size == 1:

@@ -144,6 +144,10 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
             and attempt(_run_rows, storage, layout, chain, value._held)
         ):
             return True
+        if CALLS and chain[4] is not None and chain[4].programs is not None:  # which is known to run without these
+            for waiting in chain[2]:
+                if type(waiting) is Pending and (call := waiting.call) is not None:
+                    call.run()
         is_written = write_part(storage, layout, chain, value._held, False)
         if is_written is not None:
             return is_written

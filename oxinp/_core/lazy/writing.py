@@ -13,10 +13,9 @@ from weakref import ref
 from oxinp._core.lazy import chains, schedule
 from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import claim
-from oxinp._core.lazy.calls import CALLS, Pending, at_work, run_calls, settled, waiting
-from oxinp._core.lazy.chains import read
+from oxinp._core.lazy.calls import CALLS, Pending, at_work, settled, waiting
 from oxinp._core.lazy.explain import REPORTS, note
-from oxinp._core.lazy.expr import leaf
+from oxinp._core.lazy.expr import leaf, reading
 from oxinp._core.lazy.lost import lose_partly_written
 from oxinp._core.lazy.placement import followers, singles
 from oxinp._core.memory.layout import Layout, extent_of
@@ -251,7 +250,10 @@ def _read_back(source: Storage, storage: Storage, layout: Layout) -> None:
     assert source.value is not None
     given = source.value[0]
     if given.met >= MEETINGS:
-        written, leaves, mask = read(layout, storage.value)
+        _, leaves, mask = storage.value
+        written = layout.read or reading(layout)  # `read`, spelled out
+        if layout.offset:
+            leaves = (chains.entry_at(layout.offset, leaves[0]),)
         dtype = given.layout.dtype
         known = written.programs  # `copying`, spelled out
         graph = (known and known.get(("copy", dtype))) or chains.copying(written.layout, dtype)
@@ -372,7 +374,10 @@ def flush_readers(
         else:
             schedule.shorten(references, alive)
     if CALLS and (keep_call is None or len(CALLS) > 1):
-        run_calls(lambda call: call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer))
+        for reader in list(CALLS):  # `run_calls`, spelled out
+            call = reader()
+            if call is not None and call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer):
+                call.run()
 
 
 def _meets(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:

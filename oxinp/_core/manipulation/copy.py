@@ -37,7 +37,7 @@ def copy(array: Handle, order: Any = "C") -> Any:
             return wrap_host(seen.copy(order))
     elif balance.limit and is_hosted((array,)) and placement.is_host(array._layout.nbytes):
         return wrap_host(host_view(array).copy(order))
-    layout = array._layout
+    layout = array._known or array._layout
     if layout.nbytes > _MOST:
         np.empty(layout.shape, layout.dtype)  # NumPy's own error
     if (type(order) is not str or order != "C") and (axes := axes_of(layout, order)) is not None:
@@ -45,9 +45,10 @@ def copy(array: Handle, order: Any = "C") -> Any:
     if layout.dtype not in DEVICE_TYPES and (carried := _carried(array)) is not array:
         return own(view_at(copy(carried), Layout.of(layout.dtype, layout.shape)))
     try:
-        return wrap_pending(express(COPY, (array,), Layout.of(layout.dtype, layout.shape)), as_array=True)
+        value = express(COPY, (array,), Layout.of(layout.dtype, layout.shape))
     except Unsupported:
         return wrap_host(host_view(array).copy(order))
+    return wrap_pending(value) if layout.ndim else wrap_pending(value, as_array=True)
 
 
 def _carried(array: Handle) -> Handle:

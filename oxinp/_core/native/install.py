@@ -27,7 +27,7 @@ from oxinp._core.lazy.chains import entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
 from oxinp._core.lazy.handle import chain
-from oxinp._core.lazy.results import pending, wrap_result
+from oxinp._core.lazy.results import pending, wrap_pending, wrap_result
 from oxinp._core.lazy.straight import write_part
 from oxinp._core.memory.layout import Layout, dense_of, spread
 from oxinp._core.memory.parts import part_of
@@ -224,6 +224,7 @@ _RECORDING = (
         recorded,
         renew_pair,
         spread,
+        wrap_pending,
         wrap_result,
         write_part,
     ),

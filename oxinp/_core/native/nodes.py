@@ -12,10 +12,10 @@ from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Graph, Record, Structure
 from oxinp._core.lazy.results import types
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import Storage
+from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import objects
 from oxinp._core.native.function import HAS_OBJECTS, HELD, HOST, KNOWN, NONE, SEEN, STALE, STORED_HOST, VALUE, VIEW
-from oxinp._core.native.leaves import make_entry
+from oxinp._core.native.leaves import load_number, make_entry
 from oxinp._core.native.making import (
     ENTRY,
     GIVEN_VALUE,
@@ -33,6 +33,8 @@ from oxinp._core.native.making import (
     offsets,
 )
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
+from oxinp._core.native.operand import key_of
+from oxinp._core.native.places import load_small
 from oxinp._runtime.memory import Buffer
 
 _OWNER = offsets(Pending, ("owner",))["owner"]
@@ -214,12 +216,49 @@ def pending(kind: type, before: int | None) -> bytes:
     _load_layout(call)
     call.make_tuple(GIVEN_VALUE, "r12", *[("rbp", 8 * i) for i in range(3)])
     _make_array(call)
+    _append_pending(call)
+    call.end_making("r14")
+    return code.assembled()
+
+
+def _append_pending(call: Making) -> None:
+    """Enter the weak reference in `r13` among what is pending."""
+    code = call.code
     code.set("rdi", id(schedule.PENDING))
     code.move("rsi", "r13")
     code.call(objects.address("PyList_Append"))
     code.store("rsp", NUMBER, "rax")
     code.test_with("rsp", NUMBER, 1)
     code.jump("undo", "ne")
+
+
+def wrap_pending(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `results.wrap_pending` where there is room, of what reads nobody else's memory."""
+    call = Making(kind, before)
+    code = call.code
+    call.begin_making(1)
+    code.load("r12", "rbp", 0)
+    call.unless_type("r12", tuple, "general")
+    code.compare_number_with("r12", SIZE, 3)
+    code.jump("general", "ne")
+    code.load("rbx", "r12", TUPLE_ITEMS)
+    _load_layout(call)
+    load_number(call, "r14", "r12", TUPLE_ITEMS + 16)
+    code.set("rcx", SHARED)
+    code.compare("r14", "rcx")
+    code.jump("undo", "ge")
+    code.set("rdi", id(vars(schedule)))
+    code.set("rsi", key_of(schedule, "room"))
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.move("rsi", "rax")
+    load_small(call, "rdx", "rsi", "undo")
+    code.set("rcx", id(schedule.PENDING))
+    code.compare_with("rcx", SIZE, "rdx")
+    code.jump("undo", "ge")
+    _make_array(call)
+    _append_pending(call)
     call.end_making("r14")
     return code.assembled()
 
@@ -290,4 +329,15 @@ def _make_array(call: Making) -> None:
     call.made(KEY, "r13")
 
 
-__all__ = ["chain", "entry_at", "graph_of", "leaf", "operand", "pending", "reading", "recorded", "wrap_result"]
+__all__ = [
+    "chain",
+    "entry_at",
+    "graph_of",
+    "leaf",
+    "operand",
+    "pending",
+    "reading",
+    "recorded",
+    "wrap_pending",
+    "wrap_result",
+]

@@ -41,7 +41,7 @@ _LAYOUT_OF = "_layout"
 _UNKNOWN = "_dense", "_extent", "_form", "_ghost", "_injective"
 
 
-def _key_of(module: object, name: str) -> int:
+def key_of(module: object, name: str) -> int:
     """Return the address of what a module's attribute is kept by."""
     return next(id(key) for key in vars(module) if key == name)
 
@@ -52,7 +52,7 @@ def require_usual(call: Making) -> None:
     call.unless_reported("undo")
     for module, name in ((here, "are_several"), (schedule, "room")):
         code.set("rdi", id(vars(module)))
-        code.set("rsi", _key_of(module, name))
+        code.set("rsi", key_of(module, name))
         code.call(objects.address("PyDict_GetItem"))
         code.compare_number("rax", 0)
         code.jump("undo", "e")

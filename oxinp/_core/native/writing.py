@@ -14,6 +14,7 @@ from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Structure
+from oxinp._core.lazy.placement import singles
 from oxinp._core.lazy.straight import weigh_write
 from oxinp._core.lazy.writing import MAX_GONE, flush_readers
 from oxinp._core.memory.layout import Layout
@@ -77,6 +78,7 @@ def _address(kind: type) -> int:
     _make_value(call)
     launch(call)
     _note_written(call)
+    _count_single(call)
     _weigh(call)
     read_back(call)
     code.set("r14", id(True))
@@ -202,7 +204,7 @@ def _require_device(call: Making) -> None:
 
 
 def _load_layout(call: Making) -> None:
-    """Let `r12` have the layout that is written, of elements of which none is another, and at least two."""
+    """Let `r12` have the layout that is written, of elements of which none is another."""
     code, is_unlimited = call.code, call.new_label()
     code.load("r12", "rbp", LAYOUT_AT)
     call.unless_type("r12", Layout, "undo")
@@ -210,7 +212,7 @@ def _load_layout(call: Making) -> None:
     code.compare_with("r12", LAYOUT["_injective"], "rcx")
     code.jump("undo", "ne")
     code.load("rdx", "r12", LAYOUT["size"])
-    call.if_one_of("rdx", (0, 1), "undo")
+    call.if_one_of("rdx", (0,), "undo")
     code.set("r15", id(balance))
     code.set("rcx", id(0))
     code.compare_with("r15", LIMIT, "rcx")
@@ -248,13 +250,10 @@ def _load_chain(call: Making) -> None:
 def _load_program(call: Making) -> None:
     """Let the stack have what has been planned for a chain that comes again; leave to Python what is counted."""
     code = call.code
-    code.load("rsi", "r13", COMPUTED)
     code.set("rcx", NONE)
-    code.compare_with("rsi", STRUCTURE["planner"], "rcx")
-    code.jump("undo", "e")
     code.load("r15", "r13", GRAPH_OF)
     code.compare("r15", "rcx")
-    code.jump("by arithmetic", "e")
+    code.jump("not planned", "e")
     call.unless_type("r15", Graph, "undo")
     code.set("rcx", NONE)
     code.compare_with("r15", GRAPH["programs"], "rcx")
@@ -263,7 +262,15 @@ def _load_program(call: Making) -> None:
     load_small(call, "rdx", "rsi", "undo")
     code.compare_number("rdx", MEETINGS)
     code.jump("undo", "ge")
-    code.jump("by arithmetic")
+    code.label("not planned")
+    code.load("rsi", "r13", COMPUTED)
+    code.set("rcx", NONE)
+    code.compare_with("rsi", STRUCTURE["planner"], "rcx")
+    code.jump("undo", "e")
+    code.set("rcx", id(1))
+    code.compare_with("r12", LAYOUT["size"], "rcx")
+    code.jump("by arithmetic", "ne")
+    code.jump("undo")  # a single element takes a program
     code.label("has programs")
     code.load("rsi", "r12", LAYOUT["_form"])
     code.compare("rsi", "rcx")
@@ -413,6 +420,21 @@ def _note_written(call: Making) -> None:
     call.code.set("rbp", NONE)
     for at in (STORED_HOST, STALE):
         call.set_attribute("rbx", at, "rbp")
+
+
+def _count_single(call: Making) -> None:
+    """Count the elements that one is computed of, in a chain."""
+    code, is_counted = call.code, call.new_label()
+    code.set("rcx", id(1))
+    code.compare_with("r12", LAYOUT["size"], "rcx")
+    code.jump(is_counted, "ne")
+    code.set("rcx", NONE)
+    code.compare_with("r13", GRAPH_OF, "rcx")
+    code.jump(is_counted, "e")
+    give(call, id(singles), ("r13", GRAPH_OF))
+    call_given(call, type(singles).count, 2)
+    require_returned(call)
+    code.label(is_counted)
 
 
 def _weigh(call: Making) -> None:

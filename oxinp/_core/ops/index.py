@@ -15,8 +15,8 @@ from oxinp._core.lazy import explain, placement, schedule, selections, straight,
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
-from oxinp._core.lazy.chains import copying, read
-from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.chains import copying, entry_at
+from oxinp._core.lazy.expr import Unsupported, reading
 from oxinp._core.lazy.handle import (
     Handle,
     begin_writing,
@@ -447,7 +447,10 @@ def _element(array: Handle, layout: Layout) -> Any:
         value = schedule.materialise(storage)
         if value is None:  # another thread has brought it to the host meanwhile, and may hold it there
             return fetch(view_at(array, layout))[()]
-    element, leaves, mask = read(layout, value)
+    _, leaves, mask = value
+    element = layout.read or reading(layout)  # `read`, spelled out
+    if layout.offset:
+        leaves = (entry_at(layout.offset, leaves[0]),)
     known = element.programs  # `copying`, spelled out
     graph = None if known is None else known.get(("copy", layout.dtype))
     return wrap_pending((graph or copying(element.layout, layout.dtype), leaves, mask))

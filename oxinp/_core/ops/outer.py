@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
-from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance, host_nbytes
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.chains import read
@@ -15,7 +14,7 @@ from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import graph_of, new_table, remember
 from oxinp._core.lazy.handle import chain, device_value, found, stored, upload_first
 from oxinp._core.lazy.placement import is_recorded_on_host, may_be_host
-from oxinp._core.lazy.results import pending, types
+from oxinp._core.lazy.results import types, wrap_pending
 from oxinp._core.lazy.schedule import postpone
 from oxinp._core.memory.layout import Layout, dense_of, spread
 from oxinp._core.memory.recent import MEETINGS
@@ -101,10 +100,7 @@ def outer(a: Handle, b: Any = None, out: Any = None) -> Any:
         if _GRAPHS.has_met((structure, m, n, left.strides, right.strides), one, other):
             remember(_GRAPHS, key, graph)
             graph.met = MEETINGS
-    array = pending(graph, entries + others, mask | bits)  # `wrap_pending`, spelled out
-    if len(schedule.PENDING) > schedule.room:
-        schedule.make_room(array._held, 3)
-    return array
+    return wrap_pending((graph, entries + others, mask | bits))
 
 
 def _factor(storage: Storage, layout: Layout) -> Any:

@@ -154,10 +154,15 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         numpy_ufunc = self._row.numpy
         num_inputs = numpy_ufunc.nin
-        if num_inputs == len(args) == 2 and not kwargs and numpy_ufunc.nout == 1 and self._are_on_device(*args):
-            value = paired(self._operations_for(args)[0], *args)
-            if value is not None and value[0].layout.nbytes >= balance.limit:
-                return wrap_pending(value)
+        if num_inputs == len(args) == 2 and not kwargs and numpy_ufunc.nout == 1:
+            a, b = args
+            are_ours = (type(a) is types.ndarray or type(type(a)) is types.scalar_type) and (
+                type(b) is types.ndarray or type(type(b)) is types.scalar_type
+            )
+            if are_ours and ((a._held or a._storage).host is None or (b._held or b._storage).host is None):
+                value = paired(self._operations_for(args)[0], a, b)
+                if value is not None and value[0].layout.nbytes >= balance.limit:
+                    return wrap_pending(value)
         if kwargs.get("out") is ... and len(args) == num_inputs:
             if not any(isinstance(x, Handle) for x in (*args, *kwargs.values())):
                 given = numpy_ufunc(*args, **kwargs)
@@ -210,15 +215,6 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             with contextlib.suppress(Unsupported):
                 return self._compute(copies, outs, mask, options)
         return self._fall_back(args, kwargs)
-
-    @staticmethod
-    def _are_on_device(a: Any, b: Any) -> bool:
-        """Whether two operands are arrays or scalars of ours, of which one at least is on the device alone."""
-        if type(a) is not types.ndarray and type(type(a)) is not types.scalar_type:
-            return False
-        if type(b) is not types.ndarray and type(type(b)) is not types.scalar_type:
-            return False
-        return (a._held or a._storage).host is None or (b._held or b._storage).host is None
 
     def _on_small_hosts(self, args: tuple[Any, ...], outs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Compute what is small and on the host as far as it has elements; NotImplemented where it is not."""

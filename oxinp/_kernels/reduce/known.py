@@ -10,9 +10,9 @@ from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.nest import magic
 from oxinp._kernels.plan import ALIGNMENT, NUM_FLAGS, flagged, joined
 from oxinp._kernels.problem import MIN_COLUMNS
-from oxinp._kernels.reduce.columns import ColumnsSpec
+from oxinp._kernels.reduce.columns import NUM_WARPS, ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED
-from oxinp._kernels.reduce.passes import MAX_KEPT, UNITS_PER_LANE, Passes, Walk
+from oxinp._kernels.reduce.passes import MAX_COLUMN_ROUNDS, MAX_KEPT, MAX_SERIAL, UNITS_PER_LANE, Passes, Walk
 from oxinp._kernels.reduce.rows import BLOCK, WARP, RowsSpec
 
 if TYPE_CHECKING:
@@ -402,7 +402,11 @@ class KnownPasses(Passes):
     ) -> tuple[Again, int] | None:
         """Return the launch of `_columns`, and of how many chunks it is; None where its kernel has not been made."""
         length, width = shape
-        down, num_tiles, _, chunk = self._tiles(length, width, 1, walk, device.num_sms)
+        down = 1 if length <= MAX_SERIAL else NUM_WARPS  # `_tiles` of one matrix, spelled out
+        num_tiles = -(-width // (WARP * walk.vector * (NUM_WARPS // down)))
+        step = down * walk.unroll
+        is_whole = down == 1 or length <= MAX_COLUMN_ROUNDS * step
+        chunk = length if is_whole else self._chunk(length, num_tiles, step, device.num_sms)
         num_chunks = -(-length // chunk)
         is_split = num_chunks > 1
         chain, vector, count, kernels = walk

@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import gc
 import sys
 
@@ -17,7 +18,7 @@ from oxinp._core.lazy.combining import NUMBERS, combine, renew_pair
 from oxinp._core.lazy.expr import Graph, Record, graph_of, leaf, reading, recorded
 from oxinp._core.memory import layout as layouts
 from oxinp._core.memory.layout import Layout, dense_layout, dense_of, line_layout, make_layout, spread
-from oxinp._core.memory.storage import Leaf, Storage
+from oxinp._core.memory.storage import SHARED, Leaf, Storage
 from oxinp._core.native import objects, writers
 from oxinp._core.native.pages import mapped
 from oxinp._core.ops.vector_product import operand
@@ -227,6 +228,27 @@ def test_pending_arrays_are_what_python_makes():
     assert _code("pending")(leaf(Layout.of(np.dtype("M8[s]"), ())), leaves, 2) is None
     one, other = _code("pending")(graph, leaves, 2), results.pending(graph, leaves, 2)
     one._held.value = other._held.value = None
+
+
+def test_pending_values_are_wrapped_where_there_is_room(monkeypatch):
+    ask, given = _code("wrap_pending"), (leaf(Layout.of(FLOAT, (12, 5))), (1.0,), 2)
+    one, other = ask(given), results.wrap_pending(given)
+    assert type(one) is type(other) is OURS
+    assert schedule.PENDING[-2]() is one._held
+    assert one._held.value is given
+    for name in ("_known", "_view", "_host", "_seen"):
+        assert getattr(one, name) is getattr(other, name)
+    scalar = leaf(Layout.of(FLOAT, ())), (1.0,), 1 << 59
+    single = results.wrap_pending(scalar)
+    assert type(ask(scalar)) is type(single)
+    for refused in ((*given[:2], SHARED), (*given[:2], SHARED | 2), given[:1], list(given), None):
+        assert ask(refused) is None
+    for room in (-1, 0, len(schedule.PENDING)):
+        monkeypatch.setattr(schedule, "room", room)
+        assert ask(given) is None
+    monkeypatch.setattr(schedule, "room", len(schedule.PENDING) + 1)
+    assert ask(given) is not None
+    one._held.value = other._held.value = single._held.value = None
 
 
 def test_results_are_wrapped_as_python_does():
@@ -562,16 +584,15 @@ def test_nothing_leaks():
         for code, given in calls:
             renewed.met = 0
             code(*given)
-        _code_of_pending(leaf(layout), (part,), 0)
+        _code_once("pending")(leaf(layout), (part,), 0)
+        _code_once("wrap_pending")((leaf(layout), (part,), 0))
     gc.collect()
     assert [len([each for each in gc.get_objects() if type(each) is kind]) for kind in (Graph, Record, Storage)] <= [
         count + 5 for count in counts
     ]
 
 
-def _code_of_pending(*given, found=[]):  # noqa: B006 - written once
-    found[:] = found or [_code("pending")]
-    return found[0](*given)
+_code_once = functools.cache(_code)
 
 
 @pytest.mark.parametrize("is_native", [True, False], ids=["machine code", "Python"])
