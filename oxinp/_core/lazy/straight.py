@@ -20,23 +20,28 @@ from oxinp._core.lazy.chains import entry_at, launch_of, note_run
 from oxinp._core.lazy.combining import common_shape, known_join, may_join
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import leaf_structure, scalar
+from oxinp._core.lazy.expr import Unsupported, leaf_structure, scalar
+from oxinp._core.lazy.handle import device_value, host_view
 from oxinp._core.lazy.op import RENTED
-from oxinp._core.lazy.placement import followers, singles
+from oxinp._core.lazy.placement import device, followers, singles
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.writing import flush_readers, is_direct, read_back, write_result
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from oxinp._core.lazy.expr import Graph, Operation, Structure
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.memory.storage import Storage
 
 MAX_NDIM = 2  # of parts whose launches take arithmetic
+COPIED_NBYTES = 1 << 16  # which the driver has read when it returns, whatever is queued
 NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
 
 _Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int, "Graph | None"]
@@ -157,6 +162,58 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     if type(entry) is Pending and entry.call is not None:
         return value._known is seen[0] and attempt(_write_result, storage, layout, seen[0], entry, value._held)
     return bool(write_part(storage, layout, chain, None, False))
+
+
+def bring(array: Handle, layout: Layout, value: Handle) -> bool:
+    """Write an array that is valid on the host into a part of one on the device; False where nothing has been done.
+
+    What lies without gaps on both sides is copied to its place; else it is uploaded, and a kernel writes it there.
+    """
+    source = value._held or value._storage
+    seen = value._seen if value._host is source.host else host_view(value)
+    dtype = layout.dtype
+    if (
+        seen is None
+        or seen.dtype is not dtype
+        or dtype not in DEVICE_TYPES
+        or layout.size < 2
+        or layout.ndim > MAX_NDIM
+    ):
+        return False
+    storage = array._held or array._storage
+    if here.are_several or schedule.room < 0 or REPORTS or (followers and ref(storage) in followers):
+        return False
+    if source.value is None:
+        is_copied = layout.is_contiguous and seen.nbytes <= COPIED_NBYTES and seen.flags.c_contiguous
+        if is_copied and seen.shape == layout.shape and attempt(_copy, storage, layout, seen):
+            return True
+        try:
+            device_value(source)
+        except Unsupported:  # it is a field of records
+            return False
+    return assign(array, layout, value)
+
+
+def _copy(storage: Storage, layout: Layout, seen: np.ndarray[Any, Any]) -> bool:
+    """Copy what lies without gaps to a part that does, under the lock; False where nothing has been done."""
+    value = storage.value
+    if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
+        return False
+    _, (buffer,), mask = value
+    if mask & SHARED or layout.nbytes < balance.limit or (type(buffer) is Pending and buffer.call is not None):
+        return False
+    if CALLS or schedule.PENDING:
+        flush_readers(value, written=layout)
+    if storage.value is not value:  # memory for these may have taken it
+        return False
+    if type(buffer) is Pending:  # `note_written`, spelled out
+        buffer = buffer.buffer
+    device().upload(buffer.ptr + layout.offset, seen)
+    balance.uploaded(layout.nbytes, layout.nbytes)
+    balance.ran(value[0].layout.nbytes, ())
+    storage.value = (value[0], (buffer,), mask)
+    storage.host = storage.stale = None
+    return True
 
 
 def fill(array: Handle, layout: Layout, number: Any) -> bool:
@@ -341,4 +398,4 @@ def weigh_write(storage: Storage, layout: Layout, structure: Structure, nbytes: 
         balance.computed_chain(size, structure, layout.size, is_first=False)
 
 
-__all__ = ["NUMBERS", "assign", "fill", "update", "weigh_write", "write_part"]
+__all__ = ["NUMBERS", "assign", "bring", "fill", "update", "weigh_write", "write_part"]

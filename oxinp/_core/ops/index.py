@@ -215,12 +215,16 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if not is_plain and placement.wants_mirror_to_write(storage, layout.nbytes, given_storage):
             fetch_storage(storage)
         elif given_storage is None or given_storage.host is not None:
-            is_part = layout.size > 1 and (array._view is not None or layout.size != array._layout.size)
+            is_part = layout.size > 1 and (
+                array._view is not None or layout.size != (array._known or array._layout).size
+            )
             is_number = type(value) is float or type(value) is int
             if is_part and is_number:
                 value = single(value, layout.dtype)  # which may warn, once
                 if straight.fill(array, layout, value):
                     return
+            elif is_part and given_storage is not None and straight.bring(array, layout, value):
+                return
         elif straight.assign(array, layout, value) or _is_replaced(array, layout, value):
             return
         elif _is_plain_copy(array, layout, value._layout):

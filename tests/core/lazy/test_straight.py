@@ -203,6 +203,57 @@ def test_outer_products_of_vectors_of_the_host_are_recorded_in_a_few_calls(state
     assert "copy" not in asked
 
 
+BROUGHT = [
+    "a[i] = c * 2.0",
+    "a[i, i:] = c[i:]",
+    "a[:, i] = c - 1",
+    "a[i] = c[::-1]",
+    "a[i, ::-1] = c + i",
+    "a[i : i + 2] = np.outer(c[:2], c)",
+    "a[i : i + 2] = d[:, : 2].T",
+    "a[i] = c.astype('f4')",
+    "a[i] = k",
+    "a[i] = t",
+    "a[i : i + 3] = c * 0.5",
+    "b[:] = a[i] * 2; a[i] = c + 1; a[i + 1] = b",
+    "s = a[i] + 1; r = a[i + 1] * 2; a[i] = c * i; a[i + 2] = s; a[i + 3] = r",
+]
+
+
+@pytest.mark.parametrize("statement", BROUGHT)
+def test_what_lies_on_the_host_is_written_to_parts_as_numpy_does(statement, config):
+    config.offload_threshold = 65536
+    rng = numpy.random.default_rng(7)
+    given = {"a": rng.random((N, N)), "b": rng.random(N), "c": rng.random(N), "d": rng.random((N, 3))}
+    given |= {"t": rng.random(N), "k": numpy.arange(N)}
+    given["t"].flags.writeable = False
+    ours = {name: oxinp.array(x) for name, x in given.items()} | {"t": oxinp.asarray(given["t"])}
+    code = compile(statement, "statement", "exec")
+    for i in range(40):
+        exec(code, {"np": numpy, "i": i, **given})  # noqa: S102 - a table of statements
+        exec(code, {"np": oxinp, "i": i, **ours})  # noqa: S102
+    for name, x in given.items():
+        assert_same(ours[name], x, where=name)
+
+
+def test_a_contiguous_part_is_copied_to_its_place(config, stats, launches):
+    config.offload_threshold = 65536
+    a, c = oxinp.array(numpy.zeros((N, N))), oxinp.arange(float(N))
+    oxinp.evaluate(a + 0)
+    for i in range(4):
+        a[i] = c * i
+    before = stats().h2d_bytes
+    assert not launches(lambda: a.__setitem__(5, c + 1))
+    assert stats().h2d_bytes - before == 8 * N
+    later = a[5] * 2
+    a[5] = c + 2
+    assert_same(later, (numpy.arange(N) + 1.0) * 2)
+    assert_same(a[5], numpy.arange(N) + 2.0)
+    with pytest.raises(ValueError, match="could not broadcast"):
+        a[5] = c[:7]
+    assert_same(a[5], numpy.arange(N) + 2.0)
+
+
 def test_numbers_of_places_are_those_of_the_vectors_in_outer_products():
     k = oxinp.arange(600)
     assert_same(oxinp.outer(k, oxinp.arange(400)), numpy.outer(numpy.arange(600), numpy.arange(400)))
