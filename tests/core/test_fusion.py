@@ -103,6 +103,61 @@ def test_referenced_interior_nodes_become_outputs(launches, stats):
     assert_same([*held, results[0]], [c, c * 2, c * 2 - theirs[0]])
 
 
+ABOVE = {
+    "a number first": lambda xp, c: 2 * c,
+    "a number last": lambda xp, c: c - 0.5,
+    "twice": lambda xp, c: c * c + c,
+    "a cast": lambda xp, c: c.astype(numpy.float32) * 3,
+    "what is below as well": lambda xp, c: (c + 1) * c,
+    "another array": lambda xp, c: xp.sqrt(abs(c)) + xp.arange(60.0)[::-1],
+}
+
+
+@pytest.mark.parametrize("above", ABOVE.values(), ids=ABOVE)
+@pytest.mark.parametrize("shape", [(60,), (6, 10)])
+def test_what_is_above_a_value_that_is_computed_reads_it(above, shape, stats):
+    if shape != (60,) and "arange" in above.__code__.co_names:
+        return
+    theirs, (a, b) = arrays(2, shape)
+    for _ in range(7):
+        c = a / b - 1
+        d, other = above(np, c), (a - b) * 2
+        np.evaluate(c)
+        (entry,) = c._storage.value[1]
+        assert entry in d._storage.value[1]
+        assert c._storage.value[1][0] not in other._storage.value[1]
+        b += 1.0
+        a *= 2
+        x, y = theirs
+        expected = x / y - 1
+        before = stats().launches
+        assert_same([c, d, other], [expected, above(numpy, expected), (x - y) * 2])
+        assert stats().launches - before <= 2
+        y += 1.0
+        x *= 2
+        assert_same([a, b], theirs)
+
+
+def test_reductions_of_what_reads_a_value_above_them_need_no_launch(launches):
+    """A norm that two chains are made of belongs to the kernel of the first one, which the second one reads."""
+    v = np.arange(5000.0) + 1
+    given = numpy.arange(5000.0) + 1
+    np.evaluate(v)
+
+    def unit():
+        u = v / np.linalg.norm(v)
+        w = 2 * u
+        np.evaluate(u)
+        return u, w
+
+    num_launches = [launches(unit) for _ in range(30)]
+    assert num_launches[-1] == 2
+    u, w = unit()
+    np.evaluate(w)
+    expected = given / numpy.linalg.norm(given)
+    assert_same([u, w], [expected, 2 * expected], ulp=8)
+
+
 def test_unreferenced_interior_nodes_take_no_memory():
     nbytes = 1 << 16
     _, (a, b) = arrays(2, (nbytes // 8,))

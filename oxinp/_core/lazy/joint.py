@@ -1,7 +1,7 @@
 """Pending values that are computed in one kernel with others.
 
 A chain may run in the kernel of the call whose result it reads, and what it passes on the way may be the values of
-other storages that are pending.
+other storages that are pending. Those that would pass its own result on their way read that from then on.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
-from oxinp._core.lazy.expr import find_value, leaf, new_table, remember
-from oxinp._core.memory.storage import Storage, next_mask
+from oxinp._core.lazy.expr import Node, find_value, graph_of, leaf, new_table, remember, structure_of
+from oxinp._core.memory.recent import MEETINGS
+from oxinp._core.memory.storage import Storage, Value, next_mask
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
-    from oxinp._core.lazy.expr import Graph
+    from oxinp._core.lazy.expr import Graph, Structure
     from oxinp._core.lazy.op import BoundOp
-    from oxinp._core.memory.storage import Value
     from oxinp._runtime.timeline import Timeline
 
 
 _FIRST = new_table()
 """Operations, structures of chains, and the leaf that is the result -> the sizes that these were first met in."""
+_SHORTER = new_table()
+"""Graphs and the numbers of values in them -> the graphs that read these."""
+Above = tuple[Storage, Value, int]
 MIN_NBYTES = 1 << 27
 """Bytes of a chain from which on to read and write as many more takes longer than to plan it."""
 
@@ -86,35 +89,131 @@ def elsewhere(storage: Storage) -> Timeline | None:
     return None if origin is None or origin is here.thread.timeline or origin.is_closed else origin
 
 
-def wanted_interior(value: Value, others: list[Storage]) -> dict[int, Storage]:
-    """Find pending storages whose values are computed on the way to that of another, by their number in its graph."""
+def related(value: Value, others: list[Storage]) -> tuple[dict[int, Storage], list[Above]]:
+    """Find pending storages whose values are computed on the way to that of another, or for which that one is.
+
+    Returns
+    -------
+    wanted : dict
+        The former, by their number in its graph.
+    above : list of (Storage, tuple, int)
+        The latter, their values, and the number that it has in these.
+    """
     graph, leaves, mask = value
     wanted: dict[int, Storage] = {}
-    strange = ~mask
+    above: list[Above] = []
+    strange, count = ~mask, len(graph.nodes)
     for other in others:
         other_value = other.value
-        if other_value is None or other_value[2] & strange:
+        if other_value is None:
             continue
-        part, part_leaves, _ = other_value
-        if (
-            part.shape != graph.shape
-            or not 0 < len(part.nodes) <= len(graph.nodes)
-            or (here.are_several and elsewhere(other) is not None)
-        ):
+        part, part_leaves, bits = other_value
+        own = len(part.nodes)
+        if part.shape != graph.shape or not own or (here.are_several and elsewhere(other) is not None):
             continue
-        places = _places(graph, leaves, part, part_leaves)
-        if places is None:
+        if own <= count:
+            if bits & strange:
+                continue
+            number = _number_in(graph, leaves, part, part_leaves)
+            if number is not None and number != graph.result and len(wanted) < chains.MAX_OUTPUTS - 1:
+                wanted.setdefault(number, other)
+        elif mask and not mask & ~bits and not (here.are_several or _is_bound(part.structure)):
+            number = _number_in(part, part_leaves, graph, leaves)
+            if number is not None and number != part.result:
+                above.append((other, other_value, number))
+    return wanted, above
+
+
+def _is_bound(structure: Structure) -> bool:
+    """Whether what a structure computes depends on more than the elements, so that it has to be computed as a whole."""
+    return structure.is_flagged or structure.wants_index or structure.wants_pointer
+
+
+def _number_in(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]) -> int | None:
+    """Return the number that the result of a chain has in another one, None where that does not compute it."""
+    places = _places(graph, leaves, part, part_leaves)
+    if places is None:
+        return None
+    key = (part.structure, places)
+    known = graph.structure.interior
+    if key not in known:
+        if len(known) >= chains.MAX_PROGRAMS:
+            known.clear()
+        known[key] = find_value(graph.structure, part.structure, places)
+    return known[key]
+
+
+def _cut(whole: Structure, number: int) -> tuple[Structure, tuple[int, ...], int]:
+    """Return a structure that reads one of its values, by its number, instead of computing it.
+
+    Returns
+    -------
+    structure : Structure
+    kept : tuple of int
+        The leaves that are still read.
+    place : int
+        Before which of these the value stands as a leaf: where it would if it had been recorded as one.
+    """
+    known: tuple[Structure, tuple[int, ...], int] | None = whole.plans.get(("cut", number))
+    if known is not None:
+        return known
+    count = len(whole.kinds)
+    below, own = _under(whole, number), _under(whole, whole.result, number)
+    kept = tuple([n for n in range(count) if n in own])
+    place = sum([n < min(below) for n in kept])
+    order = *kept[:place], number, *kept[place:]
+    numbers = {n: i for i, n in enumerate(order)}
+    nodes: list[Node] = []
+    for n, node in enumerate(whole.nodes, count):
+        if n in own and n != number:
+            numbers[n] = len(order) + len(nodes)
+            nodes.append(Node(node.lower, node.dtype, tuple([numbers[a] for a in node.args])))
+    kinds = tuple([whole.nodes[n - count].dtype if n == number else whole.kinds[n] for n in order])
+    are_arrays = tuple([n == number or whole.are_arrays[n] for n in order])
+    made = structure_of(kinds, are_arrays, tuple(nodes), numbers[whole.result]), kept, place
+    whole.plans["cut", number] = made
+    return made
+
+
+def _under(whole: Structure, number: int, end: int = -1) -> set[int]:
+    """Return the numbers of a value and of all that it is made of, but for what the value `end` is made of."""
+    found, left, count = {number}, [number], len(whole.kinds)
+    while left:
+        n = left.pop()
+        if n >= count and n != end:
+            left += [a for a in whole.nodes[n - count].args if a not in found]
+            found.update(left)
+    return found
+
+
+def left_of(others: list[Storage], above: list[Above]) -> list[Storage]:
+    """Return what still reads results of calls that wait, once what is `above` reads what is computed instead."""
+    gone = []
+    for other, (part, leaves, _), number in above:
+        _, kept, _ = _cut(part.structure, number)
+        if not any([type(leaves[place]) is Pending for place in kept]):  # noqa: C419 - as fast
+            gone.append(other)
+    return [other for other in others if other not in gone]
+
+
+def read_in(done: Value, above: list[Above]) -> None:
+    """Let pending values read what has been computed instead of computing it on their way."""
+    graph, entries, mask = done
+    form = graph.layout._form or graph.layout.form
+    for other, value, number in above:
+        if other.value is not value:  # it was computed to free memory for this
             continue
-        key = (part.structure, places)
-        known = graph.structure.interior
-        if key not in known:
-            if len(known) >= chains.MAX_PROGRAMS:
-                known.clear()
-            known[key] = find_value(graph.structure, part.structure, places)
-        number = known[key]
-        if number is not None and number != graph.result and len(wanted) < chains.MAX_OUTPUTS - 1:
-            wanted.setdefault(number, other)
-    return wanted
+        part, leaves, bits = value
+        structure, kept, place = _cut(part.structure, number)
+        held = [leaves[i] for i in kept]
+        shorter = _SHORTER.get((part, number)) or _SHORTER.recall((part, number))
+        if shorter is None:
+            layouts = [part.leaves[i] for i in kept]
+            shorter = graph_of(structure, part.layout, (*layouts[:place], form, *layouts[place:]))
+            if part.met >= MEETINGS:
+                remember(_SHORTER, (part, number), shorter)
+                shorter.met = MEETINGS
+        other.value = shorter, (*held[:place], *entries, *held[place:]), bits | mask
 
 
 def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]) -> tuple[int, ...] | None:

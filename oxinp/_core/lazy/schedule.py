@@ -146,13 +146,13 @@ def _compute_watched(storage: Storage) -> Value:
         at_work.storage = outer
 
 
-def _compute(storage: Storage) -> Value:
+def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in full, for a call costs as much as one
     """Run what fills a storage whose value is pending, under the lock."""
     value: Any = storage.value
     if value is None or not value[0].nodes:
         return value  # type: ignore[no-any-return]
     graph, leaves, _ = value
-    wanted, others = None, []
+    wanted, above, others = None, None, []
     if here.are_several:
         pending = [] if at_work.flushes_many else pending_storages()
         others = [other for other in pending if other is not storage and _is_own(other)]
@@ -183,16 +183,21 @@ def _compute(storage: Storage) -> Value:
             if not now[0].nodes:
                 return now
             others = []  # of several devices, a thread's flush leaves to it what it is about to compute
-        wanted = joint.wanted_interior(value, others)
+        wanted, above = joint.related(value, others)
+        if above:
+            others = joint.left_of(others, above)
     try:
+        found = None
         if CALLS and not graph.structure.is_flagged:
             found = rowwise.compute(storage, value, wanted or {}, others)
             if found is None and not wanted:
                 found = joint.fused(storage, value, others)
-            if found is not None:
-                return found
-        if wanted:
-            return joint.run_with_interior(storage, value, wanted)
+        if found is None and wanted:
+            found = joint.run_with_interior(storage, value, wanted)
+        if found is not None:
+            if above:
+                joint.read_in(found, above)
+            return found
         program = graph.program
         is_rented = program is None or program.later is not None
         buffer = chains.run_first(graph, leaves, program=program) if is_rented else None
@@ -216,6 +221,8 @@ def _compute(storage: Storage) -> Value:
         times = 1 if is_planned else SAMPLED
         balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
+    if above:
+        joint.read_in(done, above)
     return done
 
 
