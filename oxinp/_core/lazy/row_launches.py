@@ -10,6 +10,7 @@ themselves would run the same kernels as when it was planned, so does this: it g
 from __future__ import annotations
 
 import importlib
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
@@ -248,7 +249,7 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
     extents = target.shape
     kind = LENGTHS if extents else LENGTHS_OF_SHORT
     lengths = graph.structure.plans.get(kind)
-    if lengths is not None and lengths[1] > MAX_LENGTHS:
+    if lengths is not None and lengths[1] > MAX_LENGTHS and (extents or _is_short(entries)):
         graph.structure.plans[kind] = lengths[0], lengths[1] + 1
         if lengths[1] % LOOKS:
             return None
@@ -312,6 +313,14 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
         _, before, after, per_block, cluster, _ = found
         grid, constants = (-(-size // per_block) * cluster, 1, 1), (*before, size, *after)
     return _launch((run, grid, tuple([given[place] for place in alike.order]), constants, alike, [*calls.values()]))
+
+
+def _is_short(entries: tuple[Any, ...]) -> bool:
+    """Whether the first reduction among leaves that has not run is of a short vector."""
+    for entry in entries:
+        if type(entry) is Pending and (call := entry.call) is not None:
+            return math.prod(call.bound.alike()[1]) < SHORT
+    return True
 
 
 def _has_rows_of_ever_new_lengths(graph: Graph, shape: tuple[int, ...]) -> bool:

@@ -192,6 +192,20 @@ def test_short_vectors_of_ever_new_lengths_have_no_kernels_for_a_few_of_them(mon
     assert not built
 
 
+def test_long_vectors_are_looked_at_between_short_ones(launches):
+    x = np.array(numpy.random.default_rng(5).random(3000))
+
+    def grow(size):
+        part = x[size:]
+        part[0] += np.copysign(np.linalg.norm(part), part[0])
+
+    for i in range(40):
+        launches(lambda i=i: grow(i))
+        launches(lambda i=i: grow(2900 - i))
+    assert launches(lambda: grow(50)) == 1
+    assert launches(lambda: grow(2800)) == 2
+
+
 @pytest.mark.usefixtures("soon")
 def test_vectors_of_ever_new_lengths_and_what_is_made_of_them_are_one_launch(launches):
     given = numpy.random.default_rng(5).random((300, 120))
