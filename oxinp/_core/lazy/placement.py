@@ -26,7 +26,7 @@ from oxinp._core.lazy.balance import COPY_RATE, LAUNCH, RECORDED, WAIT, balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import SHARED
+from oxinp._core.memory.storage import SHARED, Leaf
 from oxinp._runtime import here, select
 
 if TYPE_CHECKING:
@@ -119,8 +119,10 @@ class Singles:
     def __init__(self) -> None:
         self.num_fetched = self.num_used = 0
 
-    def count(self, graph: Graph) -> None:
-        """Count the elements that a chain of one element is computed of, unless it is of something else."""
+    def count(self, graph: Graph, leaves: tuple[Any, ...]) -> None:
+        """Count the elements that a chain of one element is computed of, unless it is of something else, as a sum."""
+        if any([hasattr(entry, "call") for entry in leaves]):  # noqa: C419 - see below
+            return
         layouts = [entry for entry in graph.leaves if type(entry) is Layout]
         if all([layout.size == 1 for layout in layouts]):  # noqa: C419 - what goes through them one by one takes longer
             self.num_used += max(len(layouts), 1)
@@ -413,6 +415,22 @@ def wants_mirror_to_write(storage: Storage, nbytes: int, source: Storage | None)
         return False
     is_given_result = source is not None and source.host is None
     return wants_mirror(storage, nbytes, is_given_result=is_given_result) and is_host(nbytes)
+
+
+def note_update(storage: Storage, leaves: tuple[Any, ...]) -> None:
+    """Begin the count of accesses anew where a part has been updated by what large work gave; see `wants_mirror`.
+
+    That is a small array on the device, which is there for no other reason, and would be waited for on the host.
+    """
+    reference, value = ref(storage), storage.value
+    if reference not in accesses or value is None:
+        return
+    own = value[1][0].buffer
+    for entry in leaves:  # neither numbers nor parts of arrays, which are read from some byte of a Buffer on
+        buffer = None if type(entry) is Leaf else getattr(entry, "buffer", None)
+        if buffer is not None and buffer is not own and entry.nbytes < config.offload_threshold:
+            accesses.pop(reference, None)
+            return
 
 
 def _is_large_work(storage: Storage) -> bool:

@@ -174,7 +174,7 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
         else:  # nearly always, and sooner done
             PENDING.clear()
     if graph.layout.size == 1:
-        singles.count(graph)
+        singles.count(graph, leaves)
     if others:
         if len(others) > MAX_ALIVE:
             PENDING.append(ref(storage))  # it may have gone from the list already

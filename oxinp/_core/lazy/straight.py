@@ -23,7 +23,7 @@ from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported, leaf_structure, scalar
 from oxinp._core.lazy.handle import device_value, host_view
 from oxinp._core.lazy.op import RENTED
-from oxinp._core.lazy.placement import device, followers, singles
+from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, device, followers, note_update, singles
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.writing import flush_readers, is_direct, read_back, write_result
@@ -73,8 +73,12 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     if chain is None:
         return False
     added, seen, entries, mask, graph = chain
+    storage = array._held or array._storage
     if graph is not None and graph.met >= MEETINGS + RENTED:
-        return _update_again(operation, array, layout, chain)
+        is_written = _update_again(operation, array, layout, chain)
+        if is_written and accesses and layout.nbytes <= SMALL_NBYTES:
+            note_update(storage, entries)
+        return is_written
     dtype = layout.dtype
     structures = leaf_structure(dtype), added
     key = structures, None, dtype
@@ -86,8 +90,10 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
             entries = (join.scalars[0][1](operand),)
         except OverflowError:  # NumPy's, or none where any integer is taken
             return False
-    storage = array._held or array._storage
-    return bool(write_part(storage, layout, (join.structure, seen, entries, mask, None), None, True))
+    is_written = bool(write_part(storage, layout, (join.structure, seen, entries, mask, None), None, True))
+    if is_written and accesses and layout.nbytes <= SMALL_NBYTES:
+        note_update(storage, entries)
+    return is_written
 
 
 def _reads_before(array: Handle, layout: Layout, chain: _Chain) -> bool:
@@ -304,8 +310,6 @@ def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage |
     if storage.value is not value:  # memory for these may have taken it
         return False
     row_launches.run(found, buffer.ptr + layout.offset, graph, value[0].layout.nbytes)
-    if layout.size == 1:
-        singles.count(graph)
     if type(buffer) is Pending:  # `note_written`, spelled out
         buffer = buffer.buffer
     storage.value = (value[0], (buffer,), own_mask)
@@ -381,7 +385,7 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
             note_run(again, layout.form, program)
     weigh_write(storage, layout, structure, value[0].layout.nbytes, entries)
     if layout.size == 1 and graph is not None:
-        singles.count(graph)
+        singles.count(graph, entries)
     if type(buffer) is Pending:  # `note_written`, spelled out
         buffer = buffer.buffer
     storage.value = (value[0], (buffer,), own_mask)

@@ -100,7 +100,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         times = 1 if is_planned else SAMPLED
         balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
     if layout.size == 1:
-        singles.count(graph)
+        singles.count(graph, leaves)
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)

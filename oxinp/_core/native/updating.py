@@ -8,14 +8,16 @@ import numpy as np
 
 from oxinp._core.lazy.expr import Graph, Operation, Structure, leaf_structure
 from oxinp._core.lazy.op import RENTED
+from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, note_update
 from oxinp._core.lazy.straight import NUMBERS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects, writing
 from oxinp._core.native.function import FLOAT64, HELD, KNOWN, NONE, STORED_HOST, VIEW, Function
-from oxinp._core.native.given import ROOM, give, write_given
+from oxinp._core.native.given import ROOM, call_given, give, require_returned, write_given
 from oxinp._core.native.launching import COMPUTED, ENTRIES, GRAPH_OF, MASK, SEEN
+from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import (
     COST,
     ENTRY,
@@ -186,10 +188,28 @@ def _write(call: Making) -> None:
     code.load("rdx", "rsp", _ARRAY)
     give(call, ("rdx", HELD), "r12", "rdi", NONE, id(True))
     write_given(call, writing.address_of(call.kind))
-    code.move("r14", "rax")
     code.set("rcx", id(True))
     code.compare("rax", "rcx")
-    code.jump("give back", "e")
+    code.jump("undo", "ne")
+    _note_update(call)
+    code.set("r14", id(True))
+    code.jump("give back")
+
+
+def _note_update(call: Making) -> None:
+    """Note what a small part has been updated by, where accesses to such are counted."""
+    code, is_noted = call.code, call.new_label()
+    code.set("rax", id(accesses))
+    code.compare_number_with("rax", SIZE, 0)
+    code.jump(is_noted, "e")
+    load_number(call, "rax", "r12", LAYOUT["nbytes"])
+    code.compare_number("rax", SMALL_NBYTES)
+    code.jump(is_noted, "g")
+    code.load("rdx", "rsp", _ARRAY)
+    give(call, ("rdx", HELD), ("r14", ENTRIES))
+    call_given(call, note_update, 2)
+    require_returned(call)
+    code.label(is_noted)
 
 
 def update_device_part(function: Function, operation: int, label: str) -> None:

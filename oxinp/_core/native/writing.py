@@ -431,8 +431,8 @@ def _count_single(call: Making) -> None:
     code.set("rcx", NONE)
     code.compare_with("r13", GRAPH_OF, "rcx")
     code.jump(is_counted, "e")
-    give(call, id(singles), ("r13", GRAPH_OF))
-    call_given(call, type(singles).count, 2)
+    give(call, id(singles), ("r13", GRAPH_OF), ("r13", ENTRIES))
+    call_given(call, type(singles).count, 3)
     require_returned(call)
     code.label(is_counted)
 
