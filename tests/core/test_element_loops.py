@@ -358,6 +358,31 @@ def test_elements_that_larger_work_takes_are_no_reason_to_fetch_a_large_array(st
         assert_same(own, expected, ulp=200)
 
 
+def test_parts_that_large_work_updates_and_its_sums_are_no_reason_to_fetch_a_large_array(stats):
+    m, n = 600, 400  # whose columns are not small
+    given = numpy.random.default_rng(3).random((m, n)) + numpy.eye(m, n)
+
+    def orthogonal(xp, a):
+        q, r = xp.zeros((m, n)), xp.zeros((n, n))
+        for k in range(120):
+            v = a[:, k].copy()
+            for _ in range(2):
+                h = q[:, :k].T @ v
+                v -= q[:, :k] @ h
+                r[:k, k] += h
+            r[k, k] = xp.linalg.norm(v)
+            q[:, k] = v / r[k, k]
+        return q, r
+
+    a = np.array(given)
+    with balance.suspended():
+        before = stats().d2h_bytes
+        found = orthogonal(np, a)
+        assert stats().d2h_bytes - before < 2000
+    for one, other in zip(found, orthogonal(numpy, given), strict=True):
+        numpy.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-10)
+
+
 def test_a_mirror_goes_where_its_results_are_uploaded_again_each_time(stats, config):
     """As in a back substitution by rows: what is written is an operand in the next turn, and is not looked at."""
     n = 300

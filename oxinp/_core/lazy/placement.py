@@ -120,12 +120,14 @@ class Singles:
         self.num_fetched = self.num_used = 0
 
     def count(self, graph: Graph, leaves: tuple[Any, ...]) -> None:
-        """Count the elements that a chain of one element is computed of, unless it is of something else, as a sum."""
-        if any([hasattr(entry, "call") for entry in leaves]):  # noqa: C419 - see below
-            return
+        """Count the elements that a chain of one element is computed of, unless it is of something else.
+
+        What a call gives, as a sum, is none of an array's.
+        """
         layouts = [entry for entry in graph.leaves if type(entry) is Layout]
         if all([layout.size == 1 for layout in layouts]):  # noqa: C419 - what goes through them one by one takes longer
-            self.num_used += max(len(layouts), 1)
+            num_given = sum([hasattr(entry, "call") for entry in leaves])
+            self.num_used += len(layouts) - num_given if num_given else max(len(layouts), 1)
 
 
 singles = Singles()
