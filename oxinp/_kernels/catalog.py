@@ -526,7 +526,7 @@ def scatter_specs() -> list[CheckSpec | WriteSpec]:
         )
         if not (is_scalar and type_.nbytes > u64.nbytes)
     ]
-    skipping = [
+    skipping: list[CheckSpec | WriteSpec] = [
         *[CheckSpec(i64, claim, True, 64, skips=True) for claim in (None, *CLAIMS)],
         *[
             WriteSpec(carrier(type_), i64, LoopsSpec(0, 0, 1, 64), claim is None, claim, True, "", skips=True)

@@ -180,7 +180,7 @@ class ndarray(Conversions, _Operators, metaclass=ArrayType):  # noqa: N801 - Num
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return (self._known or (shaped(self) if self._seen is None else self._seen)).ndim
+        return (self._known or (shaped(self, is_counted=False) if self._seen is None else self._seen)).ndim
 
     @property
     def size(self) -> int:

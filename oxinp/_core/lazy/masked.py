@@ -14,7 +14,7 @@ import numpy as np
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import is_device_scalar, types
-from oxinp._core.lazy.selections import NUMBERS, Masked, Selection, all_of, count, made
+from oxinp._core.lazy.selections import NUMBERS, Masked, Selection, all_of, count, made, write_out
 from oxinp._core.memory.dtypes import BOOL
 from oxinp._core.memory.layout import Layout
 from oxinp._runtime import here
@@ -23,16 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def shaped(array: Handle) -> Any:
-    """Return the layout of an array without a view on the host, or one of its shape and dtype."""
+def shaped(array: Handle, *, is_counted: bool = True) -> Any:
+    """Return the layout of an array without a view on the host, or one of its shape and dtype.
+
+    Parameters
+    ----------
+    array : Handle
+    is_counted : bool
+        How many have been selected matters, for which the device is waited for.
+    """
     held: Any = array._held
     if type(held) is not Masked or here.are_several:
         return array._layout
     selection = held.selection
-    shape = selection.shape
-    if selection.mask.selects_few():
-        return array._layout
-    return Layout.of(selection.layout.dtype, shape)
+    if not is_counted:
+        return Layout.of(selection.layout.dtype, (1, *selection.shape_behind))
+    shape = selection.mask.count(), *selection.shape_behind
+    return array._layout if selection.mask.selects_few() else Layout.of(selection.layout.dtype, shape)
 
 
 def applied(function: Callable[..., Any], *operands: Any) -> Any:
@@ -128,7 +135,10 @@ def written(array: Handle, key: Handle, value: Handle) -> tuple[Handle, Handle] 
         return None
     selection = held.selection
     layout, given = array._layout, selection.layout
-    if layout.shape != given.shape or not selection.mask.is_as_it_was(key):
+    if layout.shape != given.shape:
+        return None
+    if not selection.mask.is_as_it_was(key):
+        write_out(selection)
         return None
     if given.dtype != layout.dtype and not _is_cast(given.dtype, layout.dtype):
         return None

@@ -47,6 +47,9 @@ MAX_WAITING = 48
 """Selections that wait at most, for each keeps all elements."""
 NUMBERS = frozenset({bool, int, float, complex})
 _scores: dict[Any, float] = {}
+_WRITTEN_OUT: set[Any] = set()
+"""Kinds of masks that programs write out again, as in ``x[x > 0] = x[x > 0] / 2``: what they are made of is computed
+first, so that both times they are made of the same."""
 _own_value: Any = vars(Storage)["value"]
 
 
@@ -150,9 +153,9 @@ class Selection:
         self.value: Any = None if source is None else source._storage.value
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Of what is selected."""
-        return (self.mask.count(), *self.layout.shape[self.mask.layout.ndim :])
+    def shape_behind(self) -> tuple[int, ...]:
+        """Of what is selected, but for how many there are."""
+        return self.layout.shape[self.mask.layout.ndim :]
 
     def selected(self) -> Any:
         """Return the elements."""
@@ -226,10 +229,22 @@ def select(array: Handle, mask: Handle) -> Any:
     if (value[2] | given[2]) & SHARED or not _pays(kind):
         return None
     if known is None:
+        if kind[0] in _WRITTEN_OUT:
+            schedule.materialise(storage)
         known = Mask(mask, kind[0])
         _latest = ref(known)
     schedule.materialise(storage)  # which the mask may have been made of, and is computed with
     return made(Selection(all_of(array), known, kind, array))
+
+
+def write_out(selection: Selection) -> None:
+    """Note that what was selected by a mask is written where the same mask has been made of something else."""
+    kind = selection.mask.kind
+    if kind is not None and not selection.mask.depth and kind not in _WRITTEN_OUT:
+        if len(_WRITTEN_OUT) >= MAX_KINDS:
+            _WRITTEN_OUT.clear()
+        _WRITTEN_OUT.add(kind)
+        count(selection.kind, 2)
 
 
 def is_mask(key: Handle) -> bool:
@@ -308,4 +323,4 @@ def count(kind: Any, change: float) -> None:
     _scores[kind] = max(-1, min(_scores.get(kind, 0) + change, MAX_SCORE))
 
 
-__all__ = ["NUMBERS", "Masked", "Selection", "all_of", "count", "is_mask", "made", "select"]
+__all__ = ["NUMBERS", "Masked", "Selection", "all_of", "count", "is_mask", "made", "select", "write_out"]

@@ -10,7 +10,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
-from oxinp._core.lazy.masked import applied, update
+from oxinp._core.lazy.masked import applied, shaped, update
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import cost_of, is_hosted
@@ -71,6 +71,11 @@ def _any_negative(exponent: Any) -> bool:
     return bool(reduce(ANY, OBJECTS["less"](exponent, 0)) if exponent._layout.ndim else fetch(exponent) < 0)
 
 
+def _takes(base: Handle, exponent: float) -> bool:
+    """Whether no element of what has not been selected refuses an exponent: of integers some may, if there are any."""
+    return exponent > 0 or not issubclass(shaped(base, is_counted=False).dtype.type, np.integer | np.bool_)
+
+
 def _simpler(base: Any, exponent: Any, *, is_operator: bool) -> tuple[str, np.dtype[Any]] | None:
     """Return the ufunc that NumPy computes in place of a power, and its dtype; None for none.
 
@@ -122,8 +127,7 @@ class Power(ufunc):
             if modulus is not None:
                 return NotImplemented
             if type(b) in _PYTHON_NUMBERS:
-                # Integers refuse negative ones, but not where there are no elements.
-                if a._known is None and b > 0 and (found := applied(self.methods[0], a, b)) is not None:
+                if a._known is None and _takes(a, b) and (found := applied(self.methods[0], a, b)) is not None:
                     return found
                 name = SIMPLER.get(b)
                 if name is not None:
@@ -149,7 +153,7 @@ class Power(ufunc):
             return reflected(a, b) if is_small(a, b) else self._on_device((b, a), (None,))
 
         def in_place_operator(a: Any, b: Any) -> Any:
-            if a._known is None and type(b) in _PYTHON_NUMBERS and b > 0 and update(self.methods[2], a, b):
+            if a._known is None and type(b) in _PYTHON_NUMBERS and _takes(a, b) and update(self.methods[2], a, b):
                 return a
             other = operand_in_place(b)
             if other is NotImplemented:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core.lazy.handle import _found
+from oxinp._core.lazy.handle import found
 from oxinp._core.memory.layout import Layout, line_layout, make_layout
 from oxinp._core.native import install, objects, operand
 from oxinp._core.native.given import ROOM
@@ -71,7 +71,7 @@ def test_parts_of_arrays_on_the_host_know_their_layouts(key):
     assert whole._layout is whole._known
     part, other = (eval(f"whole[{key}]", {"whole": whole}) for _ in range(2))  # noqa: S307 - a table's
     code(True)(part, None)
-    expected = _found(other)
+    expected = found(other)
     known = part._known
     assert type(known) is Layout
     assert known.same(expected)
