@@ -315,6 +315,12 @@ def note_run(graph: Graph, form: Layout, program: ByArithmetic | None) -> None:
         programs[form] = ONCE
 
 
+def note_again(graph: Graph, layout: Layout) -> None:
+    """Do what `note_run` does of a graph that has run into a layout by arithmetic."""
+    form = layout._form or layout.form
+    note_run(graph, form, None if graph.programs is None else graph.programs.get(form))
+
+
 def line_of(entries: Sequence[Any]) -> tuple[int, tuple[int, ...], tuple[int, ...]] | None:
     """Size, strides and alignments of operands that are one loop over their elements; None where they are not.
 

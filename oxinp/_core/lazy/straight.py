@@ -155,7 +155,9 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
             and attempt(_run_rows, storage, layout, chain, value._held)
         ):
             return True
-        if CALLS and chain[4] is not None and chain[4].programs is not None:  # which is known to run without these
+        graph = chain[4]
+        is_known = structure.planner is not None or (graph is not None and graph.programs is not None)
+        if CALLS and is_known:  # to run without these
             for waiting in chain[2]:
                 if type(waiting) is Pending and (call := waiting.call) is not None:
                     call.run()

@@ -12,6 +12,7 @@ import functools
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
 from oxinp._core.lazy.calls import CALLS
+from oxinp._core.lazy.chains import ByArithmetic, note_again
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Structure
 from oxinp._core.lazy.placement import singles
@@ -47,6 +48,7 @@ from oxinp._core.native.reading_back import read_back
 from oxinp._runtime.backend import FIRST_LOCK
 from oxinp._runtime.memory import Buffer
 
+_LATER = offsets(ByArithmetic, ("later",))["later"]
 _BALANCE = offsets(Balance, ("_beyond", "_last", "_upload", "has_waited", "reach"))
 _OWN_MASK = 16
 """Where on the stack there are the bits of what is written to, see `memory.storage`."""
@@ -78,6 +80,7 @@ def _address(kind: type) -> int:
     _make_value(call)
     launch(call)
     _note_written(call)
+    _note_run(call)
     _count_single(call)
     _weigh(call)
     read_back(call)
@@ -248,7 +251,7 @@ def _load_chain(call: Making) -> None:
 
 
 def _load_program(call: Making) -> None:
-    """Let the stack have what has been planned for a chain that comes again; leave to Python what is counted."""
+    """Let the stack have what has been planned for a chain that comes again; leave to Python what is to be planned."""
     code = call.code
     code.set("rcx", NONE)
     code.load("r15", "r13", GRAPH_OF)
@@ -258,10 +261,6 @@ def _load_program(call: Making) -> None:
     code.set("rcx", NONE)
     code.compare_with("r15", GRAPH["programs"], "rcx")
     code.jump("has programs", "ne")
-    code.load("rsi", "r15", GRAPH["met"])
-    load_small(call, "rdx", "rsi", "undo")
-    code.compare_number("rdx", MEETINGS)
-    code.jump("undo", "ge")
     code.label("not planned")
     code.load("rsi", "r13", COMPUTED)
     code.set("rcx", NONE)
@@ -288,8 +287,14 @@ def _load_program(call: Making) -> None:
     code.load("rdi", "r15", GRAPH["programs"])
     code.call(objects.address("PyDict_GetItem"))
     code.compare_number("rax", 0)
-    code.jump("undo", "e")
+    code.jump("not planned", "e")
     code.move("r15", "rax")
+    call.unless_type("r15", ByArithmetic, "is planned")
+    code.set("rcx", NONE)
+    code.compare_with("r15", _LATER, "rcx")
+    code.jump("not planned", "ne")
+    code.jump("undo")
+    code.label("is planned")
     call.unless_type("r15", Executable, "undo")
     call.keep_at(KEPT, "r15")
     code.label("by arithmetic")
@@ -420,6 +425,28 @@ def _note_written(call: Making) -> None:
     call.code.set("rbp", NONE)
     for at in (STORED_HOST, STALE):
         call.set_attribute("rbx", at, "rbp")
+
+
+def _note_run(call: Making) -> None:
+    """Note that a chain that comes again has run by arithmetic."""
+    code, is_again, is_noted = call.code, call.new_label(), call.new_label()
+    code.compare_number_with("rsp", KEPT, 0)
+    code.jump(is_noted, "ne")
+    code.set("rcx", NONE)
+    code.load("r15", "r13", GRAPH_OF)
+    code.compare("r15", "rcx")
+    code.jump(is_noted, "e")
+    code.compare_with("r15", GRAPH["programs"], "rcx")
+    code.jump(is_again, "ne")
+    code.load("rsi", "r15", GRAPH["met"])
+    load_small(call, "rdx", "rsi", is_again)
+    code.compare_number("rdx", MEETINGS)
+    code.jump(is_noted, "l")
+    code.label(is_again)
+    give(call, "r15", "r12")
+    call_given(call, note_again, 2)
+    require_returned(call)
+    code.label(is_noted)
 
 
 def _count_single(call: Making) -> None:

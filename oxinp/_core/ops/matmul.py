@@ -85,7 +85,13 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     if left.ndim == 1 and left.shape == right.shape and left.dtype is right.dtype and dtype is None and left.size:
         total = vector_product.inner(a, b)
         return contract(a, b, -1) if total is None else total  # as `Product` decides, without one
-    product = product_of(left, right, dtype)
+    product: Any = None
+    if dtype is None and not (left.met and right.met) and not here.are_several:  # which `product_of` knows nothing of
+        product = vector_product.summed(left, right)
+        if product is not None:
+            _has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, None), left, right)
+    if product is None:
+        product = product_of(left, right, dtype)
     if isinstance(product, Product):
         return _launch(product, a, b)
     if isinstance(product, (VectorProduct, MatrixProduct)):
@@ -147,6 +153,7 @@ def product_of(
 
 
 _PRODUCTS: Any = new_table()
+_has_met = _PRODUCTS.has_met
 
 
 class Detour(NamedTuple):

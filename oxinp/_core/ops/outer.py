@@ -112,7 +112,7 @@ def _factor(storage: Storage, layout: Layout) -> Any:
         # Parts of arrays may be what the products are written to.
         is_apart = graph.layout is layout and not any([type(entry) is Leaf for entry in value[1]])  # noqa: C419 - as fast
         depends = structure.wants_index or structure.wants_pointer or structure.is_flagged  # on where elements are
-        if is_apart and not depends and host_nbytes(structure) <= LIGHT:
+        if is_apart and not depends and (structure.host_nbytes or host_nbytes(structure)) <= LIGHT:
             return value
         value = postpone(storage)
         if value is None:

@@ -366,11 +366,15 @@ def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) 
             if view is not None and mirrored.update(operation, a, b):
                 return a
             # On the device: one dictionary hit says what `apply_into` has found out before.
-            u = expression(a)
-            try:
-                v = expression(b)
-            except Unsupported:  # of a dtype that stays on the host
-                return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
+            u, v = (a._held or a._storage).value, (b._held or b._storage).value  # `expression`, spelled out
+            if u is None or u[0].layout is not a._known:
+                u = expression(a)
+                v = (b._held or b._storage).value
+            if v is None or v[0].layout is not b._known:
+                try:
+                    v = expression(b)
+                except Unsupported:  # of a dtype that stays on the host
+                    return types.fall_back(ufunc, (a, b), {"out": a}, name=operation.name)
             layout = a._known or a._layout
             if u[2] & v[2] and v[0].nodes and a._view is not None and not u[0].nodes:
                 # What reads elements that are written is computed before, so that the result goes straight there.

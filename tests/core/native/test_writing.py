@@ -9,9 +9,11 @@ import numpy  # noqa: ICN001
 import pytest
 
 import oxinp
-from oxinp._core.lazy import executor, schedule, straight
+from oxinp._config import config
+from oxinp._core.lazy import chains, executor, schedule, straight
 from oxinp._core.lazy.balance import NUM_SIZES, balance
 from oxinp._core.lazy.calls import CALLS
+from oxinp._core.lazy.op import RENTED
 from oxinp._core.native import install, objects, writing
 from oxinp._runtime.backend import FIRST_LOCK
 from tests.comparator import assert_same
@@ -88,6 +90,24 @@ UPDATES = [
     "a[i:, i:] -= np.outer(c[i:], c[i:] * 2.0)",
     "a[i, i:] *= a[i, i:]",
 ]
+
+
+def test_chains_that_come_again_are_counted_and_planned(monkeypatch):
+    """After as many runs by arithmetic as in Python there is a program."""
+    notes, before = [], chains.note_run
+    for module in (chains, straight):
+        monkeypatch.setattr(module, "note_run", lambda *args: notes.append(args[2]) or before(*args))
+    numbers, counts = [*range(10, 30), *[3] * 60], []
+    for is_native, statement in (
+        (True, "a[3, i:] = b[5, i:] * 0.5 + c[i:]"),
+        (False, "a[3, i:] = b[5, i:] * 3 - c[i:]"),
+    ):
+        with config.override(machine_code=is_native):
+            found = run(oxinp, statement, numbers)
+        assert_same(found, run(numpy, statement, numbers))
+        counts.append(len(notes))
+        notes.clear()
+    assert counts[0] == counts[1] >= RENTED
 
 
 SINGLES = [
