@@ -177,7 +177,7 @@ class Masked(Storage):
         value = held.value
         if value is not None and value[0].nodes:
             value = schedule.materialise(held)
-        if not selection.mask.selects_few():
+        if not (selection.mask.depth and selection.mask.selects_few()):  # what was masked again and again has paid
             count(selection.kind, -2)
         if type(self) is Masked:  # else another thread has selected them meanwhile
             self.host, self.stale = held.host, held.stale
