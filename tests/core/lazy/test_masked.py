@@ -379,7 +379,9 @@ def test_masks_of_what_masks_select(by_ufuncs, scale, launches, stats):
         found, last, *_ = shrunk(np, *[each * 1 for each in ours], 20, by_ufuncs=by_ufuncs)
         np.evaluate(found, last)
 
-    assert launches(run) < 20 * (11 if by_ufuncs else 8)
+    count = launches(run)
+    if scale < 1:  # else few are left at once
+        assert count < 20 * (11 if by_ufuncs else 8)
     assert stats().d2h_bytes - fetched <= 30 * 8  # what asks how many there are, and what is selected when they are few
 
 
