@@ -14,7 +14,7 @@ import numpy as np
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import is_device_scalar, types
-from oxinp._core.lazy.selections import NUMBERS, Masked, Selection, all_of, count, made, write_out
+from oxinp._core.lazy.selections import NUMBERS, Masked, Selection, all_of, count, is_on_device, made, write_out
 from oxinp._core.memory.dtypes import BOOL
 from oxinp._core.memory.layout import Layout
 from oxinp._runtime import here
@@ -73,7 +73,7 @@ def applied(function: Callable[..., Any], *operands: Any) -> Any:
     if is_inversion and selection.inverted is not None:  # written out again, as in ``x[~m], y[~m]``
         return made(selection.inverted)
     elements = function(*given)
-    if type(elements) is not types.ndarray or elements._storage.host is not None:
+    if not is_on_device(elements):
         return None
     found = Selection(elements, mask, kind)
     if is_inversion:
@@ -100,9 +100,9 @@ def into(function: Callable[..., Any], operands: tuple[Any, ...], out: Handle) -
         return False
     held: Any = out._held
     before, elements = held.selection, function(*given)
-    if type(elements) is not types.ndarray or elements._layout.dtype != before.layout.dtype:
+    if not is_on_device(elements):
         return False
-    if elements._layout.shape != before.layout.shape or elements._storage.host is not None:
+    if elements._layout.dtype != before.layout.dtype or elements._layout.shape != before.layout.shape:
         return False
     held.selection = Selection(elements, before.mask, before.kind)
     return True

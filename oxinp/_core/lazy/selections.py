@@ -80,7 +80,7 @@ class Mask:
         self.kept = all_of(array)
         value = storage.value
         self.value = getattr(value, "made_of", None) or schedule.materialise(storage)
-        self.array, self.storage, self.layout = array, storage, array._layout
+        self.array, self.storage, self.layout = array, storage, array._known or array._layout
         self.kind, self.depth = kind, depth
         self._count: int | None = None
 
@@ -146,7 +146,7 @@ class Selection:
     __slots__ = ("all", "inverted", "kind", "layout", "mask", "source", "value", "within")
 
     def __init__(self, elements: Handle, mask: Mask, kind: Any, source: Handle | None = None) -> None:
-        self.all, self.layout = elements, elements._layout
+        self.all, self.layout = elements, elements._known or elements._layout
         self.mask, self.kind, self.source = mask, kind, source
         self.inverted: Selection | None = None
         self.within: Mask | None = None
@@ -267,7 +267,7 @@ def _select_within(array: Handle, key: Selection) -> Any:
         return None
     if key.within is None:
         both = mask.now() & key.all
-        if type(both) is not types.ndarray or both._storage.host is not None:
+        if not is_on_device(both):
             return None
         key.within = Mask(both, kind[0], mask.depth + 1)
     count(chosen.kind, 1)
@@ -278,6 +278,11 @@ def _is_same(entry: Any, other: Any) -> bool:
     """Whether two leaves of a chain are one, or numbers that are alike."""
     kind = type(entry)
     return entry is other or (kind is type(other) and kind in NUMBERS and repr(entry) == repr(other))
+
+
+def is_on_device(elements: Any) -> bool:
+    """Whether a result is an array that is on the device alone."""
+    return type(elements) is types.ndarray and elements._held is not None and elements._held.host is None
 
 
 def all_of(array: Handle) -> Handle:
@@ -323,4 +328,15 @@ def count(kind: Any, change: float) -> None:
     _scores[kind] = max(-1, min(_scores.get(kind, 0) + change, MAX_SCORE))
 
 
-__all__ = ["NUMBERS", "Masked", "Selection", "all_of", "count", "is_mask", "made", "select", "write_out"]
+__all__ = [
+    "NUMBERS",
+    "Masked",
+    "Selection",
+    "all_of",
+    "count",
+    "is_mask",
+    "is_on_device",
+    "made",
+    "select",
+    "write_out",
+]
