@@ -168,6 +168,10 @@ NUMBERS = {kind: scalar(kind) for kind in (int, float, complex)}
 
 def renew_pair(operation: Operation, key: Any) -> Record | None:
     """Do what `renew` does of one or two operands, by what `Operation.pairs` has them by: a number by its type."""
+    pairs = operation.pairs
+    if key in pairs.old:
+        known: Record | None = pairs.recall(key)
+        return known
     if len(key) == 1:
         return renew(operation, operation.pairs, key, key)
     first, last = key[0], key[1]

@@ -411,7 +411,16 @@ def wants_mirror_to_write(storage: Storage, nbytes: int, source: Storage | None)
         if follower is not None and follower.is_away:
             follower.num_writes += 1
             return False
-    if source is not None and _is_large_work(source):
+    value = None if source is None else source.value
+    for entry in () if value is None else value[1]:
+        call = getattr(entry, "call", None)
+        if call is None:
+            continue
+        bound = call.bound
+        # It waits for what is made of more than small arrays, which is the device's wherever it is wanted; it may be
+        # small itself, as a product of a vector and a matrix is.
+        if bound.host_cost() < config.offload_threshold * min(bound.op.host_weight, 1.0):
+            continue
         if accesses and accesses.get(ref(storage), _NO_ACCESS)[2] > MAX_ELEMENT_NBYTES:
             accesses.pop(ref(storage), None)
         return False
@@ -433,18 +442,3 @@ def note_update(storage: Storage, leaves: tuple[Any, ...]) -> None:
         if buffer is not None and buffer is not own and entry.nbytes < config.offload_threshold:
             accesses.pop(reference, None)
             return
-
-
-def _is_large_work(storage: Storage) -> bool:
-    """Whether a storage waits for what is made of more than small arrays, which is the device's wherever it is wanted.
-
-    It may be small itself, as a product of a vector and a matrix is.
-    """
-    value = storage.value
-    for entry in () if value is None else value[1]:
-        call = getattr(entry, "call", None)
-        if call is not None:
-            bound = call.bound
-            if bound.host_cost() >= config.offload_threshold * min(bound.op.host_weight, 1.0):
-                return True
-    return False

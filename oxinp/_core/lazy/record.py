@@ -214,8 +214,9 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
 
     For new sizes it is done by arithmetic, unless the first has a leaf twice.
     """
-    first, second = u[0], v[0]
-    positions, leaves, mask = join_two(u, v)
+    first, second, own = u[0], v[0], u[1]
+    is_short = (len(own) == 1 or (len(own) == 2 and own[0] is not own[1])) and len(own) * len(v[1]) <= FEW
+    positions, leaves, mask = _join_few(u, v) if is_short else join_two(u, v)
     if mask & SHARED:
         return None
     key = first, second, positions, None

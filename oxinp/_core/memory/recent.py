@@ -32,8 +32,10 @@ class Recent(dict[Any, Any]):
     def recall(self, key: Hashable) -> Any:
         """Return what `get` no longer finds, and let it be found again; None where there is nothing."""
         value = self.old.pop(key, None)
-        if value is not None:
-            self.remember(key, value)
+        if value is not None:  # `remember`, spelled out
+            if len(self) >= self.room:
+                self.age()
+            self[key] = value
         return value
 
     def remember(self, key: Hashable, value: Any) -> None:
