@@ -14,7 +14,6 @@ from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import Node, find_value, graph_of, leaf, new_table, remember, structure_of
-from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Storage, Value, next_mask
 from oxinp._runtime import here
 
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 _FIRST = new_table()
 """Operations, structures of chains, and the leaf that is the result -> the sizes that these were first met in."""
-_SHORTER = new_table()
-"""Graphs and the numbers of values in them -> the graphs that read these."""
 Above = tuple[Storage, Value, int]
 MIN_NBYTES = 1 << 27
 """Bytes of a chain from which on to read and write as many more takes longer than to plan it."""
@@ -206,13 +203,13 @@ def read_in(done: Value, above: list[Above]) -> None:
         part, leaves, bits = value
         structure, kept, place = _cut(part.structure, number)
         held = [leaves[i] for i in kept]
-        shorter = _SHORTER.get((part, number)) or _SHORTER.recall((part, number))
+        if part.views is None:
+            part.views = {}
+        shorter = part.views.get(number)
         if shorter is None:
             layouts = [part.leaves[i] for i in kept]
             shorter = graph_of(structure, part.layout, (*layouts[:place], form, *layouts[place:]))
-            if part.met >= MEETINGS:
-                remember(_SHORTER, (part, number), shorter)
-                shorter.met = MEETINGS
+            part.views[number] = shorter  # with which it goes: those of a loop over ever new sizes are not kept
         other.value = shorter, (*held[:place], *entries, *held[place:]), bits | mask
 
 
