@@ -51,12 +51,7 @@ class Transfers:
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any], stream: int) -> None:
         """Copy an array to the device; it may be changed as soon as this returns."""
-        nbytes = array.nbytes
-        try:
-            # In a third of the time that NumPy takes to say so.
-            address = ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
-        except (TypeError, ValueError):  # it may not be written to, or is of times
-            address = array.ctypes.data
+        address, nbytes = _address_of(array), array.nbytes
         # `_is_pageable`, spelled out
         if self._pointer_attribute(self._memory_type, PointerAttribute.MEMORY_TYPE, address) != _INVALID_VALUE:
             if nbytes > BRIEF_NBYTES:
@@ -65,7 +60,7 @@ class Transfers:
                 self._driver.cuStreamSynchronize(stream)
                 return
             array = array.copy()
-            address = array.ctypes.data
+            address = _address_of(array)
         if nbytes < STAGED_NBYTES or not self._is_staged(
             nbytes, lambda ring: ring.upload(ptr, _as_bytes(array), stream)
         ):
@@ -73,7 +68,7 @@ class Transfers:
 
     def download(self, array: np.ndarray[Any, Any], ptr: int, stream: int) -> None:
         """Fill an array from the device; the data is there when this returns."""
-        address, nbytes = array.ctypes.data, array.nbytes
+        address, nbytes = _address_of(array), array.nbytes
         is_large = nbytes >= STAGED_NBYTES and self._is_pageable(address)
         if is_large and self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, stream)):
             return
@@ -125,6 +120,14 @@ def _default_workers() -> int:
     """
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(processors, MAX_STAGING_WORKERS) if processors >= MIN_STAGING_PROCESSORS else 0
+
+
+def _address_of(array: np.ndarray[Any, Any]) -> int:
+    """Return where an array's first byte lies, in a third of the time that NumPy takes to say so."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # it may not be written to, or is of times
+        return array.ctypes.data
 
 
 def _as_bytes(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -88,6 +88,15 @@ def test_a_thread_stages_for_each_processor(num_processors, num_workers, monkeyp
     assert transfers._default_workers() == num_workers
 
 
+@pytest.mark.parametrize("code", ["f8", "?", "c16", "f2", "M8[s]", "U2", "i1,f8"])
+@pytest.mark.parametrize("shape", [(), (1,), (7, 3)])
+def test_addresses_are_those_that_numpy_says(code, shape):
+    array = np.zeros(shape, code)
+    for is_writeable in (True, False):
+        array.flags.writeable = is_writeable
+        assert transfers._address_of(array) == array.ctypes.data
+
+
 def test_launch(backend, library, scale):
     launch = backend.launcher(scale, (5, 2, 1), 3, (1.5, 300))
     assert not library.launches
