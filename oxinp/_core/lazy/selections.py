@@ -45,6 +45,8 @@ FEW = 4
 """How many times more elements there are than are selected, from which on they are selected."""
 MAX_WAITING = 48
 """Selections that wait at most, for each keeps all elements."""
+MAX_NBYTES = 1 << 30
+"""Of an array: of larger ones waiting takes little beside the work, and all elements may find no room."""
 NUMBERS = frozenset({bool, int, float, complex})
 _scores: dict[Any, float] = {}
 _WRITTEN_OUT: set[Any] = set()
@@ -216,7 +218,7 @@ def select(array: Handle, mask: Handle) -> Any:
         return None
     if own.dtype is not BOOL or layout.shape[: own.ndim] != own.shape or not layout.size:
         return None
-    if layout.nbytes < balance.limit or layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
+    if not balance.limit <= layout.nbytes <= MAX_NBYTES or layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         return None
     if here.are_several or explain.REPORTS or current() is not quiet.state:
         return None

@@ -458,6 +458,15 @@ def test_how_many_there_are_is_counted_alone(launches):
     assert_same(part, x[x > 1])
 
 
+def test_of_what_is_very_large_elements_are_selected_at_once(monkeypatch):
+    x = values()
+    (mine,) = on_both(x)
+    assert is_waiting(mine[mine > 1])
+    monkeypatch.setattr(selections, "MAX_NBYTES", x.nbytes - 1)
+    assert not is_waiting(mine[mine > 1])
+    assert_same(mine[mine > 1], x[x > 1])
+
+
 def test_where_floating_point_errors_are_told_of_all_are_selected():
     x = values()
     m = x > 1
