@@ -24,6 +24,7 @@ from weakref import ref
 
 from oxinp._config import before_change, config
 from oxinp._core.lazy import explain
+from oxinp._core.lazy.crossings import Crossings
 from oxinp._core.memory.storage import Leaf
 from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
@@ -31,8 +32,9 @@ from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Structure
+    from oxinp._core.memory.layout import Layout
 
-RECORD = 3.0
+RECORD = 4.0
 """Microseconds to record an elementwise operation, most of which are launched together with others."""
 LAUNCH = 16.0
 """Microseconds to launch a kernel."""
@@ -42,12 +44,14 @@ AGAIN, FIRST = 30.0, 110.0
 """Microseconds more for one that has not run before: of other sizes than those that have, or planned anew."""
 WAIT = 30.0
 """Microseconds that waiting for the device takes beyond what it still computes."""
-UPLOAD = 10.0
-"""Microseconds that an upload takes beyond what it moves: what is computed next waits for it to be asked for."""
+UPLOAD, FETCH = 20.0, 20.0
+"""Microseconds that an upload and a fetch take beyond what they move and are waited for: asking for them."""
 CALL = 1.5
 """Microseconds of an operation on the host, whatever its size."""
 HOST_RATE = 20_000.0
 """Bytes of its largest operand or result that an operation on the host gets done in a microsecond."""
+LINE, CACHED_NBYTES = 64, 4 << 20
+"""Bytes that the host moves at least, for whatever elements are among them, of arrays that its caches do not hold."""
 COPY_RATE = 8_000.0
 """Bytes that a copy between the sides moves in a microsecond."""
 SWITCH, MAX_SWITCH = 1000.0, 64_000.0
@@ -57,11 +61,21 @@ For others it is as much more or less as moving them takes.
 """
 MOVED = 10
 """Arrays that moving takes as long as the host has to be better by, at first: that of 64 KB 0.4 ms, of 64 MB 84 ms."""
+CLEAR, LARGE = 0.4, 9
+"""Of these, the share that is enough where the device has gained nothing, for arrays below that size: what programs do
+with large ones may begin and end with small parts of them."""
 RETURN, MAX_RETURN = 8 * SWITCH, 512 * SWITCH
 """Microseconds that the device has to be better by, at first and at most, for arrays that belong on the host."""
 MAX_WEIGHT = 4 * SWITCH
 """What is remembered at least for a size, and at most unless moving such arrays takes longer: what was long ago counts
 less; but a sample that stands for more counts whole until as many others have been taken."""
+LASTING = 64_000.0
+"""Microseconds gained on the device until half of what smaller arrays lose there is forgotten: what is little beside
+that gain is not worth moving them for, however long it adds up."""
+LATELY = 1 - 1 / 128
+"""What is remembered of copies that there would be, at each judgement."""
+IN_ORDER = 0.4
+"""What NumPy takes to find elements by a mask, as a share of that for as many by numbers in no order."""
 MIN_GAIN = 10 * LAUNCH
 """Microseconds that the device gains at least with a launch for arrays that are not weighed, which are that large."""
 WEIGHTS: dict[Any, float] = {}
@@ -72,6 +86,8 @@ MIN_THRESHOLD = 4096
 SAMPLED = 23
 """One launch of so many is weighed, for all, and so is what small operations leave to the host: a prime, for loops have
 few."""
+EACH = 4
+"""Launches that are weighed each after the program has waited, for one that waits again and again has few between."""
 HEAVY = 8.0
 """How much longer NumPy takes for what is weighed each time, since one in `SAMPLED` would be too few to go by."""
 _PERIOD = 8
@@ -101,6 +117,8 @@ class Balance:
         Bytes below which arrays belong on the host, even those that are on the device; 0 where nothing speaks for that.
     reach : int
         Bytes from which on arrays are not weighed: they belong on the device.
+    each : int
+        How many of the next launches are weighed each, others being sampled.
     has_waited : bool
         The program has waited for what the last kernels computed, so that the device has nothing to do.
     """
@@ -108,9 +126,11 @@ class Balance:
     __slots__ = (
         "_between",
         "_beyond",
+        "_crossings",
         "_due",
         "_earned",
         "_fetch",
+        "_gained",
         "_idle",
         "_in_turn",
         "_last",
@@ -129,6 +149,8 @@ class Balance:
         "_upload",
         "_usual",
         "_weights",
+        "_won",
+        "each",
         "has_waited",
         "limit",
         "reach",
@@ -142,11 +164,15 @@ class Balance:
         """Forget everything, for a threshold; where placement does not adapt, nothing is learned."""
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
+        self._won = [0.0] * NUM_SIZES  # of these, what has been gained; it fades with what is lost
         self._idle = [0] * NUM_SIZES  # judgements since anything was noted, by size
+        self._gained = 0.0  # microseconds that the device has gained since the last judgement, of what it has won
+        self._crossings = Crossings(NUM_SIZES, fetch=WAIT + FETCH, upload=UPLOAD)
         self._earned = 0.0  # microseconds that the device has gained since the last change
         self._level = self.limit = 0
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self.has_waited = False
+        self.each = EACH
         self._beyond = 0  # launches for arrays that are not weighed, since the last judgement
         self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
         self._upload = 0.0  # microseconds that uploads took of what belongs on the device, for what comes next
@@ -166,7 +192,7 @@ class Balance:
         self._most = self._usual[:]  # and what it is at present
 
     def computed_chain(
-        self, size: int, structure: Structure, num_elements: int, *, is_first: bool, times: int = SAMPLED
+        self, size: int, structure: Structure, num_elements: float, *, is_first: bool, times: int = SAMPLED
     ) -> None:
         """Note a kernel of elementwise operations; for the other parameters, see `ran` and `computed_call`.
 
@@ -174,8 +200,8 @@ class Balance:
         ----------
         size : int
         structure : Structure
-        num_elements : int
-            Of the result.
+        num_elements : float
+            Of the result, see `num_moved`.
         is_first : bool
             It has not run before on operands of these sizes.
         times : int
@@ -206,6 +232,9 @@ class Balance:
         self._launched(size, CALL + cost / HOST_RATE - price, extra=extra, times=times)
 
     def _launched(self, size: int, gain: float, *, extra: float, times: int = SAMPLED) -> None:
+        if self.each:
+            self.each -= 1
+            times = 1
         self._more += (extra - self._more) * times / _REMEMBERED
         self._weigh(size, times * (gain - extra))
 
@@ -239,6 +268,8 @@ class Balance:
         if self.has_waited or size > self._last:
             self._last = size
             self.has_waited = False
+        if size != self._crossings.last:
+            self._crossings.go(size)
         if self._upload:
             microseconds, self._upload = self._upload, 0.0
             if size < NUM_SIZES:
@@ -259,21 +290,31 @@ class Balance:
         for buffer in buffers:
             _SELECTED[ref(buffer, _forget)] = nbytes
 
-    def gathered(self, buffer: Any, leaves: Sequence[Any]) -> None:
-        """Note that what is in a Buffer has been gathered: by numbers that have been selected it is selected, too."""
+    def gathered(self, buffer: Any, leaves: Sequence[Any]) -> bool:
+        """Note that what is in a Buffer has been gathered: by numbers that have been selected it is selected, too.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+        """
         if not _SELECTED:
-            return
+            return False
         held = [entry if type(entry) is Buffer else getattr(entry, "buffer", None) for entry in leaves]
         found = [_SELECTED.get(ref(each), 0) for each in held if each is not None]
-        if any(found):
-            _SELECTED[ref(buffer, _forget)] = max(*found, *[each.nbytes for each in held if each is not None])
+        if not any(found):
+            return False
+        _SELECTED[ref(buffer, _forget)] = max(*found, *[each.nbytes for each in held if each is not None])
+        return True
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
         self.has_waited = True
+        self.each = EACH
         if self._last < NUM_SIZES:  # else it is none of those that the host would spare
             self._more += WAIT / _REMEMBERED
         self._weigh(self._last, -WAIT)
+        self._crossings.wait()
 
     def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH, times: float = 0) -> bool:
         """Whether an operation on the host that would be the device's belongs there, by what has been learned; note it.
@@ -297,10 +338,11 @@ class Balance:
                 if not is_sampled():
                     return True
                 times = SAMPLED
-        if nbytes < self._unit:  # the device's for its weight alone: what is done with the result is the host's
+        is_small = nbytes < self._unit  # the device's for its weight alone: what is done with the result is the host's
+        if is_small:
             price += WAIT + 2 * nbytes / COPY_RATE
         gain = CALL + weight * nbytes / HOST_RATE - price - self._more
-        if gain > 0:
+        if gain > 0 or not is_small:
             self._weigh((int(nbytes) // self._unit).bit_length(), times * gain)
         return True
 
@@ -329,9 +371,9 @@ class Balance:
         Larger work has left it there, or it belongs there, so that moving it is what that takes.
         """
         if nbytes >= self.limit:
-            self._weigh(max(self._size(nbytes), self._last), -nbytes / COPY_RATE)
+            self._weigh(max(self._size(nbytes), self._last), -FETCH - nbytes / COPY_RATE)
         else:
-            self._fetch = self._copied(nbytes, nbytes, WAIT)
+            self._fetch = self._copied(nbytes, nbytes, WAIT + FETCH)
             self._source = max(self._source, self._last)
             if self._last < NUM_SIZES:
                 self._weights[self._last] += WAIT
@@ -350,7 +392,7 @@ class Balance:
         if nbytes >= self.limit:
             self._upload += UPLOAD + moved / COPY_RATE
         else:
-            microseconds = self._copied(nbytes, moved, LAUNCH)
+            microseconds = self._copied(nbytes, moved, UPLOAD)
             if self._fetch and microseconds:
                 self._in_turn += self._fetch + microseconds
                 self._fetch = 0.0
@@ -382,6 +424,13 @@ class Balance:
             most[size] = microseconds
         elif microseconds > 0 and most[size] > usual:
             most[size] -= (most[size] - usual) / SAMPLED
+        if size < self._level:
+            pass
+        elif microseconds > 0:
+            self._gained += microseconds
+            self._won[size] += microseconds
+        else:
+            self._won[size] *= max(1 + microseconds / (4 * MAX_WEIGHT), 0.0)
         self._note()
 
     def _note(self) -> None:
@@ -395,8 +444,12 @@ class Balance:
         weights, level = self._weights, self._level
         self._since += 1
         is_forgetful = self._switch > SWITCH  # results of larger work have gone to the host in vain
-        share = MAX_WEIGHT / (MAX_WEIGHT + self._beyond * MIN_GAIN) if is_forgetful else 1.0
-        self._beyond = 0
+        beyond = self._beyond * MIN_GAIN
+        share = LASTING / (LASTING + self._gained + beyond)
+        if is_forgetful:
+            share *= MAX_WEIGHT / (MAX_WEIGHT + beyond)
+        self._crossings.fade(share * LATELY)
+        self._beyond, self._gained = 0, 0.0
         for size in range(NUM_SIZES - 1, -1, -1):
             self._idle[size] += 1
             if self._idle[size] > _IDLE:
@@ -405,16 +458,20 @@ class Balance:
             if share < 1 and weight < 0 and size >= level:  # what larger work gained meanwhile is not remembered either
                 weight = weights[size] = weight * share
             least = -2 * max(1.0, self._shares[size]) * self._switch - MAX_WEIGHT
-            if size < level:  # what copies cost and what they spare are remembered alike
-                least -= self._between
-            most = 2 * self._return if size < level else self._most[size]
-            if not least <= weight <= most:
+            most = self._most[size]
+            if size >= level and not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
                 if weight > most:
-                    share = min(share, most / weight) if is_forgetful else 1.0
+                    share = min(share, most / weight) if is_forgetful else share
                     if size == self._source:  # what its results cost was as long ago
                         # What is fetched, worked on and uploaded again gains nothing there: all of that counts.
                         self._between += (most / weight - 1) * (self._between - self._in_turn)
+        # What is on the host is remembered alike, of all sizes, and so is what copies cost and what they spare.
+        excess = (
+            max(max(weights[:level]) / self._return, -min(weights[:level]) / (RETURN + self._between)) if level else 0
+        )
+        if excess > 2:
+            weights[:level] = [2 / excess * weight for weight in weights[:level]]
         least = -self._shares[0] * self._switch / NUM_SIZES
         if not (level or self._between) and min(weights) > least and sum(weights) < MAX_WEIGHT:
             return  # what follows would change nothing
@@ -425,13 +482,13 @@ class Balance:
             if self._since >= _PROOF and not self._since % _LONG_PROOF:
                 self._switch = max(SWITCH, self._switch / 2)
         sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
-        better = []
+        better, crossings = [], self._crossings.costs()
         switch = SWITCH if level else self._switch  # what has been dear is the way from the device
         for size in sizes:
             there = sums[size + 1] + (self._between if size < self._source else 0.0)  # which that would not spare
-            if there < present - self._shares[size] * switch:
+            there += crossings[size + 1]
+            if self._is_better(present - there, size, switch):
                 better.append((there, size + 1))
-        below = min(sums[:level], default=inf)
         if better:
             self._settle(min(better)[1])
         elif not sizes and self._between + min(sums[level], 0.0) > 3 * SWITCH:
@@ -441,12 +498,21 @@ class Balance:
             else:
                 self._switch = min(2 * self._switch, MAX_SWITCH)
                 self._settle(0)
-        elif below < present - self._return:
+        elif level and present > self._return:
             if self._between > sums[level]:  # it was the way to the host that did not pay, for what is copied since
                 self._switch = min(4 * self._switch, MAX_SWITCH)
             else:
                 self._return = min(4 * self._return, MAX_RETURN)
-            self._settle(sums.index(below))
+            self._settle(0)  # with all that may go there: it is seen there what smaller arrays would be copied for
+
+    def _is_better(self, gain: float, size: int, switch: float) -> bool:
+        """Whether it is worth moving arrays of up to a size to the host, for what it has been better by."""
+        most = self._shares[size] * switch
+        if gain <= max(CLEAR * most, self._shares[0] * switch):
+            return False
+        # Where the device has gained as much with some of what was done, more of that may follow.
+        won = sum(self._won[self._level : size + 1])
+        return gain > most * (CLEAR + (1 - CLEAR) * min(won / gain, 1.0)) and (size < LARGE or gain > most)
 
     def _follow_level(self) -> None:
         self.limit = self._unit << (self._level - 1) if self._level and not self._num_suspended else 0
@@ -454,7 +520,12 @@ class Balance:
     def _settle(self, level: int) -> None:
         """Let arrays of this many sizes belong on the host from now on."""
         kept = self._weights[level:] if level > self._level else []  # what larger arrays are better off with is as ever
+        gains = (
+            [] if kept else [max(weight, 0.0) for weight in self._weights[level : self._level]]
+        )  # it returns for them
+        self._won = [0.0] * level + gains + self._won[level + len(gains) :]
         self._weights = [0.0] * (NUM_SIZES - len(kept)) + kept
+        self._crossings.forget(level if kept else NUM_SIZES)
         self._between = self._in_turn = self._fetch = 0.0
         self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
@@ -486,6 +557,15 @@ def host_nbytes(structure: Structure) -> float:
         sizes.append(itemsize)
     structure.host_nbytes = total
     return total
+
+
+def num_moved(layout: Layout, nbytes: int) -> float:
+    """Return how many elements the host moves to write those of a part of an array of so many bytes."""
+    if nbytes < CACHED_NBYTES or layout.is_contiguous:
+        return layout.size
+    steps = [abs(step) for extent, step in zip(layout.shape, layout.strides, strict=True) if extent > 1 and step]
+    step = min(steps, default=0)
+    return layout.size * max(min(step, LINE) / layout.dtype.itemsize, 1.0)
 
 
 balance = Balance()

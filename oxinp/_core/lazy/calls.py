@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from oxinp._core.lazy.balance import FIRST, HEAVY, NUM_SIZES, SAMPLED, balance, is_sampled
+from oxinp._core.lazy.balance import FIRST, HEAVY, IN_ORDER, NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import Missing, attempt, is_finaliser, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
@@ -138,14 +138,16 @@ class Call:
         else:
             self._settle(buffers)
         bound = self.bound
-        if bound.op.gathers:
-            balance.gathered(buffers[0], leaves)
+        is_selected = bound.op.gathers and balance.gathered(buffers[0], leaves)
         size = balance.ran(bound.layouts[0].nbytes, leaves)
         if size < NUM_SIZES:  # `BoundOp.weigh`, spelled out
             extra = bound.extra if is_first else 0.0
             times = 1 if extra == FIRST or bound.op.gathers or bound.op.host_weight >= HEAVY else SAMPLED
-            if times == 1 or is_sampled():
-                balance.computed_call(size, bound.host_cost(), price=bound.op.price, extra=extra, times=times)
+            if times == 1 or is_sampled() or balance.each:
+                cost = bound.host_cost()
+                if is_selected:
+                    cost -= (1 - IN_ORDER) * max(cost - bound.layouts[0].nbytes, 0.0)
+                balance.computed_call(size, cost, price=bound.op.price, extra=extra, times=times)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")

@@ -233,7 +233,7 @@ def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]
     interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
     buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
     size = balance.ran(graph.layout.nbytes, leaves)
-    if size < NUM_SIZES and is_sampled():
+    if size < NUM_SIZES and (is_sampled() or balance.each):
         balance.computed_chain(size, graph.structure, graph.layout.size, is_first=False)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")

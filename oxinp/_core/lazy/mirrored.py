@@ -229,7 +229,7 @@ def _update(
     assert pairs.update is not None
     launch(grid, start, end, computed.ptr, computed.ptr + last * each, *inputs, *constants)
     size = balance.ran(layout.nbytes, (whole[1][0], *leaves))
-    if size < NUM_SIZES and is_sampled():
+    if size < NUM_SIZES and (is_sampled() or balance.each):
         balance.computed_call(size, (host_nbytes(pairs.update) + host_nbytes(graph.structure)) * layout.size)
     if REPORTS:
         note("device", f"{describe(graph)} into a view", f"{layout.nbytes} B of a device array")

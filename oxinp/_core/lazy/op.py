@@ -254,7 +254,7 @@ class BoundOp:
         """
         extra = self.extra if is_first else 0.0
         times = 1 if extra == FIRST or self.op.gathers or self.op.host_weight >= HEAVY else SAMPLED
-        if times == 1 or is_sampled():
+        if times == 1 or is_sampled() or balance.each:
             balance.computed_call(size, self.host_cost(), price=self.op.price, extra=extra, times=times)
 
     def alike(self) -> tuple[Any, tuple[int, ...]]:

@@ -358,7 +358,7 @@ def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     run(grid, ptr, *[getattr(entry, "ptr", entry) for entry in entries], *constants)
     alike.last = ref(calls[0])
     size = balance.ran(nbytes, entries)
-    if size < NUM_SIZES and is_sampled():
+    if size < NUM_SIZES and (is_sampled() or balance.each):
         cost = host_nbytes(graph.structure) * graph.layout.size
         balance.computed_call(size, cost + sum([call.bound.host_cost() for call in calls]))
 

@@ -136,7 +136,7 @@ def _weigh(graph: Graph, met: _Met, entries: tuple[Any, ...]) -> None:
     """Let placement learn from a program that has run."""
     layout = graph.layout
     size = balance.ran(layout.nbytes, entries)
-    if size < NUM_SIZES and is_sampled():
+    if size < NUM_SIZES and (is_sampled() or balance.each):
         cost = host_nbytes(graph.structure) * layout.size + sum([bound.host_cost() for bound, _ in met.calls.values()])
         balance.computed_call(size, cost)
 

@@ -217,7 +217,7 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
         raise
     layout = graph.layout
     size = balance.ran(layout.nbytes, leaves)  # so that what is fetched is known to come from this
-    if size < NUM_SIZES and (is_planned or is_sampled()):
+    if size < NUM_SIZES and (is_planned or is_sampled() or balance.each):
         times = 1 if is_planned else SAMPLED
         balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())

@@ -13,7 +13,7 @@ from weakref import ref
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import row_launches, schedule
-from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled, num_moved
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.chains import entry_at, launch_of, note_run
@@ -400,8 +400,8 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
 def weigh_write(storage: Storage, layout: Layout, structure: Structure, nbytes: int, entries: tuple[Any, ...]) -> None:
     """Let placement learn from what a structure has been computed of into a part of an array of so many bytes."""
     size = balance.ran(nbytes, entries)
-    if size < NUM_SIZES and not (followers and ref(storage) in followers) and is_sampled():
-        balance.computed_chain(size, structure, layout.size, is_first=False)
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_sampled() or balance.each):
+        balance.computed_chain(size, structure, num_moved(layout, nbytes), is_first=False)
 
 
 __all__ = ["NUMBERS", "assign", "bring", "fill", "update", "weigh_write", "write_part"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from oxinp._core.lazy import chains, schedule
-from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled, num_moved
 from oxinp._core.lazy.building import claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, settled, waiting
 from oxinp._core.lazy.explain import REPORTS, note
@@ -96,9 +96,13 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
             leaves = (copied,)
     is_first, is_planned = chains.run_into(graph, leaves, layout, buffer.ptr + layout.offset)
     size = balance.ran(layout.nbytes, (buffer, *leaves))
-    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_planned or is_sampled()):
+    if (
+        size < NUM_SIZES
+        and not (followers and ref(storage) in followers)
+        and (is_planned or is_sampled() or balance.each)
+    ):
         times = 1 if is_planned else SAMPLED
-        balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
+        balance.computed_chain(size, graph.structure, num_moved(layout, buffer.nbytes), is_first=is_first, times=times)
     if layout.size == 1:
         singles.count(graph, leaves)
     if REPORTS:  # now, for what was missing has all of this done again

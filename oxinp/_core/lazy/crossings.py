@@ -1,0 +1,69 @@
+"""What copies would take if arrays up to a size were on the host, by the sizes of launches that follow one another.
+
+A program that works on the results of large arrays by small ones, and again on large ones with what comes of that, has
+little of being spared the small launches: each turn would fetch and upload. So placement counts beforehand what the
+copies would take, for every size up to which arrays may go to the host.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+
+class Crossings:
+    """Copies that there would be, in microseconds.
+
+    Parameters
+    ----------
+    num_sizes : int
+        Sizes that are weighed; the next one stands for what is larger.
+    fetch, upload : float
+        What they take, one each.
+
+    Attributes
+    ----------
+    last : int
+        The size of the last launch.
+    """
+
+    __slots__ = ("_changes", "_fetch", "_unfetched", "_upload", "last")
+
+    def __init__(self, num_sizes: int, *, fetch: float, upload: float) -> None:
+        self._fetch, self._upload = fetch, upload
+        self._changes = [0.0] * (num_sizes + 2)  # from the number of sizes before
+        self._unfetched = 0, 0  # numbers of sizes for which what is worked on would be fetched, and has not been
+        self.last = num_sizes
+
+    def go(self, size: int) -> None:
+        """Note a launch of another size than the last."""
+        changes, last = self._changes, self.last
+        self.last = size
+        if size < last:
+            changes[size + 1] += self._fetch
+            changes[last + 1] -= self._fetch
+            self._unfetched = size + 1, self._unfetched[1] or last
+        else:
+            changes[last + 1] += self._upload
+            changes[size + 1] -= self._upload
+            self._unfetched = 0, 0
+
+    def wait(self) -> None:
+        """Note that the program has waited, as it would for what is fetched: that is none of what copies would add."""
+        low, high = self._unfetched
+        if high:
+            self._changes[low] -= self._fetch
+            self._changes[high + 1] += self._fetch
+            self._unfetched = 0, 0
+
+    def fade(self, share: float) -> None:
+        """Remember a share."""
+        self._changes = [share * change for change in self._changes]
+
+    def costs(self) -> list[float]:
+        """Return what copies would take, were arrays of so many sizes on the host."""
+        return list(accumulate(self._changes))
+
+    def forget(self, level: int) -> None:
+        """Remember only what copies would take, were arrays of more than so many sizes on the host."""
+        self._unfetched = 0, 0
+        self._changes[: level + 2] = [*[0.0] * (level + 1), sum(self._changes[: level + 2])]
