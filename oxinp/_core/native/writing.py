@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import ByArithmetic, note_again
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Structure
-from oxinp._core.lazy.placement import followers, singles
+from oxinp._core.lazy.placement import singles
 from oxinp._core.lazy.straight import weigh_write
 from oxinp._core.lazy.writing import MAX_GONE, flush_readers
 from oxinp._core.memory.layout import Layout
@@ -50,7 +50,6 @@ from oxinp._runtime.memory import Buffer
 
 _LATER = offsets(ByArithmetic, ("later",))["later"]
 _BALANCE = offsets(Balance, ("_beyond", "_last", "_upload", "has_waited", "reach"))
-_NAMED = ("is_first",)
 _OWN_MASK = 16
 """Where on the stack there are the bits of what is written to, see `memory.storage`."""
 
@@ -493,31 +492,6 @@ def _weigh(call: Making) -> None:
         call.set_attribute("r12", _BALANCE[name], "rbp")
     code.jump("is weighed")
     code.label("weigh")
-    code.set("rax", id(followers))
-    code.compare_number_with("rax", SIZE, 0)
-    code.jump("weigh in Python", "ne")
-    give(call, id(balance), ("r15", LAYOUT["nbytes"]), ("r13", ENTRIES))
-    call_given(call, Balance.ran, 3)
-    code.compare_number("rax", 0)
-    code.jump("raised", "e")
-    code.move("rbp", "rax")  # a small integer, which is not counted
-    code.set("rcx", id(NUM_SIZES))
-    code.compare("rbp", "rcx")
-    code.jump("is weighed", "e")
-    code.set("rdi", id(is_sampled))
-    code.call(objects.address("PyObject_CallNoArgs"))
-    code.compare_number("rax", 0)
-    code.jump("raised", "e")
-    code.set("rcx", id(True))
-    code.compare("rax", "rcx")
-    code.jump("is weighed", "ne")
-    code.load("rdx", "rsp", ARGS)
-    code.load("rdx", "rdx", LAYOUT_AT)
-    give(call, id(balance), "rbp", ("r13", COMPUTED), ("rdx", LAYOUT["size"]), id(False))
-    call_given(call, Balance.computed_chain, 5, _NAMED)
-    require_returned(call)
-    code.jump("is weighed")
-    code.label("weigh in Python")
     code.load("r12", "rsp", ARGS)
     give(call, "rbx", ("r12", LAYOUT_AT), ("r13", COMPUTED), ("r15", LAYOUT["nbytes"]), ("r13", ENTRIES))
     call_given(call, weigh_write, 5)

@@ -499,18 +499,6 @@ def test_the_balance_counts_writes(monkeypatch):
     assert balance._last == NUM_SIZES
 
 
-def test_some_writes_to_arrays_that_are_not_large_are_weighed(monkeypatch, config):
-    config.offload_threshold = 65536
-    a = oxinp.ones((N, N)) * 0.5
-    for i in range(20):
-        a[i, i:] *= 0.5
-    monkeypatch.setattr(straight, "weigh_write", None)
-    balance.begin(65536, is_adaptive=True)
-    for i in range(100):
-        a[i % 20, 5:] *= 0.5
-    assert any(balance._weights)
-
-
 def test_the_code_is_written():
     assert writing._address(oxinp.ndarray)
 
