@@ -17,6 +17,9 @@ MIN_COLUMNS = 32
 MAX_KERNELS = 1024
 """Kernels that a family keeps beside those in use, so that a program of ever new expressions does not fill memory."""
 
+SKIPPED = -(1 << 61)
+"""An index, i64, that names no element and is not out of bounds, where a kernel has been made for such."""
+
 
 class Operand(NamedTuple):
     """An array that a kernel reads or writes through a pointer to its element (0, ..., 0).

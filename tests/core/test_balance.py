@@ -11,7 +11,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import balance as balance_module
-from oxinp._core.lazy import joint, mirrored
+from oxinp._core.lazy import joint, mirrored, selections
 from oxinp._core.lazy.balance import (
     AGAIN,
     CACHED_NBYTES,
@@ -461,6 +461,7 @@ def test_what_is_selected_is_waited_for_once_as_the_array_it_is_from(config, mon
     np.evaluate(large, mask, small)
     told = []
     np.evaluate(small + 1)
+    monkeypatch.setattr(selections, "MAX_NBYTES", 0)  # so that elements are selected at once
     monkeypatch.setattr(Balance, "_weigh", lambda _, size, microseconds: told.append((size, microseconds)))
     assert 0 < large[mask].size < 4096
     assert [size for size, microseconds in told if microseconds == -WAIT] == [NUM_SIZES]

@@ -136,7 +136,7 @@ def test_writes_go_to_the_line_that_writes(folder):
         "a = np.ones((200, 200))": 1,  # and then a part of it is written
         "a[2] = 5.0": 1,
         "b = scaled(a)[1:] + a[1:]": 5,  # which reads what is about to be written, and scales a part of it
-        "a[1:] += b * 2.0 - scaled(b)": 10,  # what is added, which does, too, and the sum
+        "a[1:] += b * 2.0 - scaled(b)": 5,  # with what is added
         "a[0] = a[1]": 5,
         "arrays = [a * k for k in (2.0, 3.0)]": 2,
         "array[5] = 1.0": 2,

@@ -231,6 +231,20 @@ class Balance:
         """
         self._launched(size, CALL + cost / HOST_RATE - price, extra=extra, times=times)
 
+    def recorded(self, nbytes: int, cost: float, price: float) -> None:
+        """Note what was recorded of an array of so many bytes and takes the host a price, beside what is launched.
+
+        Parameters
+        ----------
+        nbytes : int
+        cost : float
+            See `BoundOp.host_cost`.
+        price : float
+            Microseconds.
+        """
+        if nbytes < self.reach:
+            self._weigh(self._size(nbytes), CALL + cost / HOST_RATE - price)
+
     def _launched(self, size: int, gain: float, *, extra: float, times: int = SAMPLED) -> None:
         if self.each:
             self.each -= 1

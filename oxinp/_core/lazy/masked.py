@@ -14,7 +14,7 @@ import numpy as np
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import is_device_scalar, types
-from oxinp._core.lazy.selections import NUMBERS, Masked, Selection, all_of, count, is_on_device, made, write_out
+from oxinp._core.lazy.selections import NUMBERS, Masked, Selection, all_of, count, is_on_device, made, weigh, write_out
 from oxinp._core.memory.dtypes import BOOL
 from oxinp._core.memory.layout import Layout
 from oxinp._runtime import here
@@ -143,6 +143,7 @@ def written(array: Handle, key: Handle, value: Handle) -> tuple[Handle, Handle] 
     if given.dtype != layout.dtype and not _is_cast(given.dtype, layout.dtype):
         return None
     count(selection.kind, 1)
+    weigh(selection)
     return selection.mask.among(layout.ndim), selection.all
 
 
@@ -169,6 +170,7 @@ def places(array: Handle, indices: tuple[Handle, ...], value: Any) -> tuple[Hand
     if (array._held or array._storage).host is not None or mask.selects_few() or values is None:
         return None
     count(given[0].kind, 1)
+    weigh(given[0])
     return mask.now(), tuple([each.all for each in given]), values[0]
 
 

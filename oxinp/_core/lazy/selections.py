@@ -47,6 +47,9 @@ MAX_WAITING = 48
 """Selections that wait at most, for each keeps all elements."""
 MAX_NBYTES = 1 << 30
 """Of an array: of larger ones waiting takes little beside the work, and all elements may find no room."""
+PRICE, BYTES_PER_ELEMENT = 40.0, 30.0
+"""Microseconds that the host takes to select or write, beside launches, and bytes that NumPy adds in as long as it takes
+to select or write by an element of a mask."""
 NUMBERS = frozenset({bool, int, float, complex})
 _scores: dict[Any, float] = {}
 _WRITTEN_OUT: set[Any] = set()
@@ -236,7 +239,15 @@ def select(array: Handle, mask: Handle) -> Any:
         known = Mask(mask, kind[0])
         _latest = ref(known)
     schedule.materialise(storage)  # which the mask may have been made of, and is computed with
+    balance.recorded(layout.nbytes, BYTES_PER_ELEMENT * own.size, PRICE)
     return made(Selection(all_of(array), known, kind, array))
+
+
+def weigh(selection: Selection) -> None:
+    """Let placement know that elements have been selected from a selection, or that it has been written."""
+    mask = selection.mask
+    num = mask.layout.size if mask._count is None else mask._count
+    balance.recorded(selection.layout.nbytes, BYTES_PER_ELEMENT * num, PRICE)
 
 
 def write_out(selection: Selection) -> None:
@@ -273,6 +284,7 @@ def _select_within(array: Handle, key: Selection) -> Any:
             return None
         key.within = Mask(both, kind[0], mask.depth + 1)
     count(chosen.kind, 1)
+    weigh(chosen)
     return made(Selection(chosen.all, key.within, kind))
 
 

@@ -13,6 +13,7 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.chains import ByArithmetic, note_again
+from oxinp._core.lazy.crossings import Crossings
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Structure
 from oxinp._core.lazy.placement import singles
@@ -49,7 +50,8 @@ from oxinp._runtime.backend import FIRST_LOCK
 from oxinp._runtime.memory import Buffer
 
 _LATER = offsets(ByArithmetic, ("later",))["later"]
-_BALANCE = offsets(Balance, ("_beyond", "_last", "_upload", "has_waited", "reach"))
+_BALANCE = offsets(Balance, ("_beyond", "_crossings", "_last", "_upload", "has_waited", "reach"))
+_LAST_CROSSED = offsets(Crossings, ("last",))["last"]
 _OWN_MASK = 16
 """Where on the stack there are the bits of what is written to, see `memory.storage`."""
 
@@ -474,6 +476,10 @@ def _weigh(call: Making) -> None:
     load_number(call, "rax", "r12", _BALANCE["reach"], "weigh")
     code.compare("rbp", "rax")
     code.jump("weigh", "l")
+    code.load("rdi", "r12", _BALANCE["_crossings"])
+    code.set("rcx", id(NUM_SIZES))
+    code.compare_with("rdi", _LAST_CROSSED, "rcx")
+    code.jump("weigh", "ne")
     code.load("rdi", "r12", _BALANCE["_upload"])
     call.unless_type("rdi", float, "weigh")
     code.compare_number_with("rdi", NUMBER_VALUE, 0)

@@ -27,7 +27,7 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
 from oxinp._core.ops import gather, masks
-from oxinp._kernels.index.loops import SKIPPED
+from oxinp._kernels.problem import SKIPPED
 from oxinp._ptx.types import i64
 
 # How an index out of bounds is written among distances: the number of the index array, then the index.

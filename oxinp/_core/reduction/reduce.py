@@ -513,7 +513,7 @@ def _parameters(
 
 def count_true(mask: Handle) -> int:
     """Return how many elements of a mask are true, waiting for the device."""
-    return int(fetch(reduce(BY_UFUNC["add"], mask, None, np.dtype(np.int64))))
+    return int(reduce(BY_UFUNC["add"], mask, None, np.dtype(np.int64)))
 
 
 types.count_true = count_true

@@ -230,10 +230,6 @@ def report(k: Builder, status: Value, value: Value) -> None:
     words.store(0, [k.bitcast(status, i64)], order="relaxed.sys")
 
 
-SKIPPED = -(1 << 61)
-"""An index, i64, that names no element and is not out of bounds, where a kernel has been made for such."""
-
-
 def is_clear(k: Builder, flag: Pointer) -> Value:
     """Return whether no index was out of bounds."""
     return flag[0] == k.const(0, u32)
@@ -241,7 +237,6 @@ def is_clear(k: Builder, flag: Pointer) -> Value:
 
 __all__ = [
     "BLOCK",
-    "SKIPPED",
     "UNROLL",
     "BoundLoops",
     "Loop",

@@ -24,7 +24,6 @@ from oxinp._kernels.index.claims import Claims, ClaimSpec, room_for
 from oxinp._kernels.index.latest import latest
 from oxinp._kernels.index.loops import (
     BLOCK,
-    SKIPPED,
     UNROLL,
     BoundLoops,
     Loop,
@@ -36,7 +35,7 @@ from oxinp._kernels.index.loops import (
 )
 from oxinp._kernels.index.regions import has_regions
 from oxinp._kernels.plan import Argument, Fill, Launch, Plan, Scratch, Step, Work
-from oxinp._kernels.problem import MAX_KERNELS
+from oxinp._kernels.problem import MAX_KERNELS, SKIPPED
 from oxinp._kernels.sort.keys import carrier
 from oxinp._ptx import Builder, Kernel
 from oxinp._ptx.frozen import Frozen
