@@ -47,9 +47,10 @@ MAX_WAITING = 48
 """Selections that wait at most, for each keeps all elements."""
 MAX_NBYTES = 1 << 30
 """Of an array: of larger ones waiting takes little beside the work, and all elements may find no room."""
-PRICE, BYTES_PER_ELEMENT = 40.0, 30.0
-"""Microseconds that the host takes to select or write, beside launches, and bytes that NumPy adds in as long as it takes
-to select or write by an element of a mask."""
+PRICE = 40.0
+"""Microseconds that the host takes to select or to write what has been selected, beside launches."""
+BYTES_PER_ELEMENT = 30.0
+"""Bytes that NumPy adds in as long as it takes to select or write by an element of a mask."""
 NUMBERS = frozenset({bool, int, float, complex})
 _scores: dict[Any, float] = {}
 _WRITTEN_OUT: set[Any] = set()
