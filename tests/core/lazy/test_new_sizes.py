@@ -542,7 +542,7 @@ PRODUCTS = {
     "vector by matrix": (lambda m, v, k: v[k:] @ m[k:, k:], 41),
     "matrix by vector": (lambda m, v, k: m[k:, k:] @ v[k:], 37),
     "vector by few columns": (lambda m, v, k: v[k:] @ m[k:, 5:9], 37),
-    "norm": (lambda m, v, k: oxinp.linalg.norm(m[k:, k]), 41),
+    "norm": (lambda m, v, k: oxinp.linalg.norm(m[k:, k]), 43),  # of which two tell placement of other sizes
     "number of NumPy's by norm": (lambda m, v, k: numpy.sqrt(2) / oxinp.linalg.norm(m[k:, k]), 60),
     "sum of scalars": (lambda m, v, k: oxinp.linalg.norm(m[k:, k]) + oxinp.linalg.norm(m[k:, 0]), 90),
     "of a product": (lambda m, v, k: (m[k:, k:] @ v[k:]) @ v[k:], 70),

@@ -12,6 +12,7 @@ from oxinp._kernels.lapack import (
     ldl,
     lu,
     lu_cluster,
+    lu_strips,
     pivoted,
     symmetric,
     tridiagonal,
@@ -96,12 +97,15 @@ def tiles(a, device):
         pytest.param(with_pivoting, "pivoted_qr_panel", BLOCKS, (17, 17), "f8", marks=slow),
         pytest.param(indefinite, "ldl_panel", BLOCKS, (17, 17), "f8", marks=slow),
         (solution, "back_substitution", BLOCKS, (150, 150), "f8"),
+        (solution, "lu_strips", BLOCKS, (150, 150), "f8"),
         (tiles, "cholesky_tiles", tiled(256, (8, 0)), (130, 130), "f8"),
     ],
 )
 def test_same_bits_whichever_warps_are_ahead(planned, kernel, device, shape, dtype, monkeypatch):
     monkeypatch.setattr(lu_cluster, "SHAPES", ((32, 2), (64, 4)))
     monkeypatch.setattr(back_substitution, "FEWEST_ROWS", 1)
+    if kernel != "lu_strips":
+        monkeypatch.setattr(lu_strips, "SHAPES", ())
     monkeypatch.setattr(cholesky, "TILED_WIDTHS", (128, 256))
     monkeypatch.setattr(tridiagonal, "FEW_BLOCKS_ROWS", tridiagonal.MIN_ROWS)
     a = draw(np.random.default_rng(shape[0]), dtype, *shape)
