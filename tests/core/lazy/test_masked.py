@@ -11,6 +11,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import selections
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.selections import Masked
 from oxinp._core.memory.storage import Storage
 from tests.comparator import assert_same
@@ -455,6 +456,17 @@ def test_how_many_there_are_is_counted_alone(launches):
     few = mine[mine > 20]
     assert len(few) == len(x[x > 20])
     assert not is_waiting(few)
+    assert_same(part, x[x > 1])
+
+
+def test_masks_that_have_come_to_belong_on_the_host_are_counted_there(config, monkeypatch):
+    config.offload_threshold = 4096
+    x = values()
+    (mine,) = on_both(x)
+    part = mine[mine > 1]
+    assert is_waiting(part)
+    monkeypatch.setattr(balance, "limit", 1 << 30)
+    assert len(part) == (x > 1).sum()
     assert_same(part, x[x > 1])
 
 
