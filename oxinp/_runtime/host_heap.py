@@ -2,8 +2,8 @@
 
 What an expression of NumPy's makes on its way is freed at once. glibc gives blocks of 128 KB or more back to the
 system, which hands out new pages for the next ones and clears them: that takes several times as long as adding two
-arrays of some hundred kilobytes. A program that has asked for limits of its own, by the environment variables of
-glibc, keeps them.
+arrays of some hundred kilobytes. It learns to keep them, up to 32 MB, but no longer once a limit has been set. A
+program that has asked for limits of its own, by the environment variables of glibc, keeps them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Any
 from oxinp._config import before_change, config
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's numbers for `mallopt`
-_MOST_MMAP = 4 << 20
-"""Bytes from which on NumPy asks the system for large pages, which the heap does not have: they stay out of it."""
+_MOST_MMAP = 32 << 20
+"""Bytes of the largest blocks that glibc lets lie in its heap, as it does by itself once such ones have been freed."""
 _USUAL = 128 << 10
 _MOST = 2**31 - 1
 _OWN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_", "MALLOC_ARENA_TEST", "GLIBC_TUNABLES")
