@@ -63,16 +63,20 @@ def compute(
     *operands: str,
     is_kept: bool | None = None,
     is_few: bool = True,
+    reuse: Callable[[], None] | None = None,
 ) -> None:
     """Return what a loop of NumPy's makes of operands, or else a function of NumPy's, as ours.
 
-    `is_kept` is whether an array of a number means the same; None where numbers stand for themselves.
+    `is_kept` is whether an array of a number means the same; None where numbers stand for themselves. `reuse` lays out
+    what lets the function's results take the place of an operand.
     """
     code, is_made, is_numpys = function.code, function.new_label(), function.new_label()
     function.unless_reported()
     call_loop(is_numpys)
     code.jump(is_made)
     code.label(is_numpys)
+    if reuse is not None:
+        reuse()
     numbers = () if is_kept is None else zip(operands, ("rbx", "rbp"), reversed(operands), strict=True)
     for operand, given, array in numbers:
         is_array = function.new_label()
@@ -106,12 +110,9 @@ def _compute_middling(
     reach: int,
     *,
     is_kept: bool = True,
-    may_reuse: bool = False,
+    reuse: Callable[[], None] | None = None,
 ) -> None:
-    """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number.
-
-    `may_reuse` is whether results may take the place of operands that nobody else holds.
-    """
+    """Lay out ``middling``: two arrays that are not small, or that broadcast, or one and a number; see `compute`."""
     code = function.code
     code.label("middling")
     function.unless_type("rbx", kind, "middling number first")
@@ -136,13 +137,17 @@ def _compute_middling(
     function.require_reach(reach, is_bounded=False)
     function.count_learned(reach, "start")
     function.unless_reported()
-    for place, handle in enumerate(("rbx", "rbp") if may_reuse else ()):
+    call_loop = partial(elementwise.compute, function, load_rows, ("r12", "r14"))
+    compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False, reuse=reuse)
+
+
+def _reuse_temporaries(function: Function, kind: type) -> None:
+    """Return an operand that the interpreter alone holds, with the result, if there is one."""
+    for place, handle in enumerate(("rbx", "rbp")):
         is_needed = function.new_label()
         function.unless_type(handle, kind, is_needed)
         temporaries.reuse(function, handle, ("r12", "r14"), place, is_needed)
-        code.label(is_needed)
-    call_loop = partial(elementwise.compute, function, load_rows, ("r12", "r14"))
-    compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, is_few=False)
+        function.code.label(is_needed)
 
 
 def binary(
@@ -187,8 +192,9 @@ def _binary(kind: type, reach: int, *, is_kept: bool, may_reuse: bool) -> bytes:
     load_operand(function, "rbp", "r14", most, "middling")
     code.move("r12", "rbx")
     code.label("compute")
-    compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept)
-    _compute_middling(function, kind, numpys, load_rows, reach, is_kept=is_kept, may_reuse=may_reuse)
+    reuse = partial(_reuse_temporaries, function, kind) if may_reuse else None
+    compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, reuse=reuse)
+    _compute_middling(function, kind, numpys, load_rows, reach, is_kept=is_kept, reuse=reuse)
     function.end_with_bringing(brought, "rbx", "rbp", label="on the device")
     record_operator(function, _OPERATION, "on the device")
     function.end_wrap("r13")

@@ -21,10 +21,11 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(autouse=True)
-def learned():
-    """Have arrays of this size belong on the host, and the operators in machine code."""
-    with config.override(offload_threshold=65536, adaptive_placement=True, machine_code=True):
+@pytest.fixture(autouse=True, params=["learned", "host"])
+def learned(request):
+    """Have arrays of this size belong on the host, where everything does or not, and the operators in machine code."""
+    elsewhere = {"backend": "host"} if request.param == "host" else {}
+    with config.override(offload_threshold=65536, adaptive_placement=True, machine_code=True, **elsewhere):
         balance.begin(65536, is_adaptive=True)
         install.install(oxinp.ndarray)
         balance._settle(5)
