@@ -53,7 +53,9 @@ UNKNOWN = Caller(0, 0, 0, 0, 0)
 """No function returns to there."""
 _OF_FIRST, _OF_SECOND, _OF_BOTH, _DEPTH, _INTERPRETER, _UFUNC = stand_ins(6)
 _OWN = OWNER | ALIGNED | WRITEABLE
-_DTYPES = tuple(np.dtype(each) for each in (np.float64, np.float32, np.complex128))
+_INEXACT = tuple(np.dtype(each) for each in (np.float64, np.float32, np.complex128))
+_INTEGERS = tuple(np.dtype(each) for each in (np.int64, np.int32))
+"""Types of elements of which operators make more of the same, but for quotients of integers."""
 _NUM_REFERENCES = 2
 """Those of an array's view on the host that holds nothing else: as `_seen` and as `_host`."""
 _SYMBOLS = {"add": ("+", operator.add), "subtract": ("-", operator.sub)}
@@ -172,22 +174,9 @@ def reuse(function: Function, handle: str, operands: tuple[str, str], place: int
     function.multiply_extents(array)
     function.code.compare_number("rax", MOST)  # of fewer a loop alone makes new ones sooner than NumPy writes to these
     function.code.jump(label, "le")
-    code, is_number, is_fit, is_made, is_done = function.code, *(function.new_label() for _ in range(4))
+    code, is_done = function.code, function.new_label()
     _require_one_reference(function, handle, array, label)
-    code.load("rax", array, ARRAY_DTYPE)
-    function.if_one_of("rax", _DTYPES, is_fit)
-    code.jump(label)
-    code.label(is_fit)
-    function.unless_type(other, np.ndarray, is_number)
-    code.compare_with(other, ARRAY_DTYPE, "rax")
-    code.jump(label, "ne")
-    _require_shape(function, array, other, label)
-    code.jump(is_made)
-    code.label(is_number)
-    code.load("rax", other, TYPE)
-    function.if_one_of("rax", (float, int), is_made)
-    code.jump(label)
-    code.label(is_made)
+    _require_alike(function, array, other, label)
     _require_interpreter(function, label)
     for i, given in enumerate((*operands, array)):
         code.store("rsp", 8 + 8 * i, given)
@@ -235,6 +224,40 @@ def _require_one_reference(function: Function, handle: str, array: str, label: s
     code.and_number("rax", _OWN)
     code.compare_number("rax", _OWN)
     code.jump(label, "ne")
+
+
+def _require_alike(function: Function, array: str, other: str, label: str) -> None:
+    """Go to a label unless what is made of an array of NumPy's and another, or a number, has its dtype and shape."""
+    code, is_alike = function.code, function.new_label()
+    code.load("rax", array, ARRAY_DTYPE)
+    for dtypes, numbers in ((_INEXACT, (float, int)), (_INTEGERS, (int,))):
+        is_fit, is_number, is_other = (function.new_label() for _ in range(3))
+        function.if_one_of("rax", dtypes, is_fit)
+        code.jump(is_other)
+        code.label(is_fit)
+        if dtypes is _INTEGERS:
+            _require_closed(function, label)
+        function.unless_type(other, np.ndarray, is_number)
+        code.compare_with(other, ARRAY_DTYPE, "rax")
+        code.jump(label, "ne")
+        _require_shape(function, array, other, label)
+        code.jump(is_alike)
+        code.label(is_number)
+        code.load("rax", other, TYPE)
+        function.if_one_of("rax", numbers, is_alike)
+        code.jump(label)
+        code.label(is_other)
+    code.jump(label)
+    code.label(is_alike)
+
+
+def _require_closed(function: Function, label: str) -> None:
+    """Go to a label where integers give no integers."""
+    code = function.code
+    code.set("rcx", _UFUNC)
+    code.set("rdx", id(np.true_divide))
+    code.compare("rcx", "rdx")
+    code.jump(label, "e")
 
 
 def _require_shape(function: Function, array: str, other: str, label: str) -> None:

@@ -36,7 +36,7 @@ def learned(request):
 
 def operands(dtype=np.float64):
     draw = np.random.default_rng(7)
-    both = [(draw.random(SHAPE) + 0.5).astype(dtype) for _ in range(2)]
+    both = [(draw.random(SHAPE) + 0.5 + np.issubdtype(dtype, np.integer)).astype(dtype) for _ in range(2)]
     ours = [oxinp.asarray(each) for each in both]
     for each in ours:
         np.asarray(each)
@@ -88,6 +88,17 @@ def test_what_nobody_else_holds_is_replaced(text, symbol, dtype):
     assert all(reused)
     assert_same(ours["a"], numpys["a"])
     assert_same(ours["b"], numpys["b"])
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.int32])
+@pytest.mark.parametrize("symbol", OPERATORS)
+@pytest.mark.parametrize("text", ["watch(a * 7) {} b", "watch(a * 7) {} 3", "3 {} watch(a * 7)", "watch(a * 7) {} 2.5"])
+def test_integers_are_replaced_by_integers(text, symbol, dtype):
+    text = text.replace("{}", symbol)
+    ours, numpys = operands(dtype)
+    found, reused = evaluate(text, ours)
+    assert_same(found, evaluate(text, numpys)[0])
+    assert all(reused) if symbol != "/" and "2.5" not in text else not any(reused)
 
 
 @pytest.mark.parametrize("symbol", OPERATORS)
