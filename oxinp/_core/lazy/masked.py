@@ -81,15 +81,26 @@ def applied(function: Callable[..., Any], *operands: Any) -> Any:
     return made(found)
 
 
-def update(function: Callable[..., Any], array: Handle, operand: Any) -> bool:
-    """Update elements that have not been selected by an operator in place; tell whether that has been done."""
+def update(functions: tuple[Callable[..., Any], Callable[..., Any]], array: Handle, operand: Any) -> bool:
+    """Update elements that have not been selected; tell whether that has been done.
+
+    Parameters
+    ----------
+    functions : tuple of callable
+        An operator, and the one in place, which casts what the other one makes.
+    array : Handle
+    operand : object
+    """
     given = _alike(array, (operand,))
     if given is None:
         return False
     held: Any = array._held
-    elements = all_of(held.selection.all)
-    function(elements, *given)
-    held.selection = Selection(elements, held.selection.mask, held.selection.kind)
+    before, (plain, in_place) = held.selection, functions
+    elements = plain(before.all, *given)
+    if not is_on_device(elements) or elements._known is not before.layout:
+        elements = all_of(before.all)
+        in_place(elements, *given)
+    held.selection = Selection(elements, before.mask, before.kind)
     return True
 
 
@@ -134,17 +145,18 @@ def written(array: Handle, key: Handle, value: Handle) -> tuple[Handle, Handle] 
     if type(held) is not Masked or (array._held or array._storage).host is not None:
         return None
     selection = held.selection
-    layout, given = array._layout, selection.layout
+    layout, given, mask = array._known or array._layout, selection.layout, selection.mask
     if layout.shape != given.shape:
         return None
-    if not selection.mask.is_as_it_was(key):
+    if not mask.is_as_it_was(key):
         write_out(selection)
         return None
-    if given.dtype != layout.dtype and not _is_cast(given.dtype, layout.dtype):
+    if given.dtype is not layout.dtype and not _is_cast(given.dtype, layout.dtype):
         return None
     count(selection.kind, 1)
     weigh(selection)
-    return selection.mask.among(layout.ndim), selection.all
+    is_key = key._held is mask.storage and mask.layout.ndim == layout.ndim
+    return key if is_key else mask.among(layout.ndim), selection.all
 
 
 def places(array: Handle, indices: tuple[Handle, ...], value: Any) -> tuple[Handle, tuple[Handle, ...], Any] | None:

@@ -35,7 +35,7 @@ from oxinp._core.lazy.record import apply, compute_what_is_long, join_two, joine
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
 from oxinp._core.manipulation.copy import readable
-from oxinp._core.memory.storage import drop_copy
+from oxinp._core.memory.storage import Value, drop_copy
 from oxinp._core.ufunc.operator_texts import OWN_NUMBERS, reach_of, takes_constants, texts_of
 from oxinp._core.ufunc.table import UfuncRow
 
@@ -205,8 +205,8 @@ def _apply_to_copies(operation: Operation, compute: Callable[..., Any], ufunc: n
     return types.fall_back(ufunc, operands, {}, name=operation.name)
 
 
-def _with_number(operation: Operation, a: Any, b: Any, place: int) -> Any:
-    """Record an array of the device and a number, which stands at a place; None for the general way."""
+def _with_number(operation: Operation, a: Any, b: Any, place: int) -> Value | None:
+    """Return what an array of the device and a number, which stands at a place, are; None for the general way."""
     storage, kind = a._held or a._storage, type(b)
     own = OWN_NUMBERS.get(kind)
     if own is not None:
@@ -231,7 +231,7 @@ def _with_number(operation: Operation, a: Any, b: Any, place: int) -> Any:
     except OverflowError:  # NumPy's, or none where any integer is taken: `apply` knows
         return None
     leaves = (*value[1], converted) if place else (converted, *value[1])
-    return wrap_pending((record.graph, leaves, value[2]))
+    return record.graph, leaves, value[2]
 
 
 def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | None) -> tuple[Callable[..., Any], ...]:
@@ -253,9 +253,9 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
                 if value is not None and value[0].layout.nbytes >= least:
                     return wrap_pending(value)
         elif kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            result = _with_number(operation, a, b, 1)
-            if result is not None:
-                return result
+            value = _with_number(operation, a, b, 1)
+            if value is not None:
+                return wrap_pending(value)
             b = _met_number(a, b)
         else:
             other = other_side(b)
@@ -269,9 +269,9 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             return found
         kind = type(b)
         if kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
-            result = _with_number(operation, a, b, 0)
-            if result is not None:
-                return result
+            value = _with_number(operation, a, b, 0)
+            if value is not None:
+                return wrap_pending(value)
             b = _met_number(a, b)
         other = other_side(b)
         return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
@@ -291,7 +291,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     made = on_common_ways(row, general, general_reflected, operation)
     # The in-place operator that Python has, or the ufunc, which takes where to write to.
     on_host = getattr(python_operator, row.operators[2].strip("_"), None) if row.operators else None
-    return made if on_host is None else (*made, _in_place(operation, row, on_host))
+    return made if on_host is None else (*made, _in_place(operation, row, on_host, made[0]))
 
 
 def _lets_copy_go(a: Any, b: Any) -> bool:
@@ -336,18 +336,26 @@ def _update_whole(records: Any, a: Any, b: Any) -> bool:
     return True
 
 
-def _in_place(operation: Operation, row: UfuncRow, on_host: Callable[..., Any]) -> Callable[..., Any]:
+def _in_place(
+    operation: Operation, row: UfuncRow, on_host: Callable[..., Any], plain: Callable[..., Any]
+) -> Callable[..., Any]:
     records = operation.records
     ufunc = row.numpy
 
     def general_in_place(a: Any, b: Any) -> Any:
-        if a._known is None and update_masked(in_place, a, b):
+        if a._known is None and update_masked((plain, in_place), a, b):
             return a
         if _lets_copy_go(a, b):
             return in_place(a, b)
         view = a._view
-        if view is None and type(b) is types.ndarray and _update_whole(records, a, b):
+        kind = type(b)
+        if view is None and kind is types.ndarray and _update_whole(records, a, b):
             return a
+        if view is None and (kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT)):
+            value = _with_number(operation, a, b, 1)
+            if value is not None and value[0].layout is a._known:  # else there may be a cast, or one that is refused
+                store(a, value)
+                return a
         if (
             view is not None
             and (a._held or a._storage).host is None
