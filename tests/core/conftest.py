@@ -2,6 +2,9 @@
 
 # ruff: noqa: ICN001 - oxinp is np where programs are written
 
+import sys
+from pathlib import Path
+
 import numpy
 import pytest
 
@@ -52,6 +55,27 @@ def launches(stats, unwatched):  # noqa: ARG001 - what it forgets
         return stats().launches - before
 
     return count
+
+
+@pytest.fixture
+def entered(unwatched):  # noqa: ARG001 - what it forgets
+    """Return a function that runs a body, and returns the names of the functions of the core that it enters."""
+
+    def names(body):
+        found = []
+
+        def enter(frame, event, _):
+            if event == "call" and {"oxinp", "_core"} <= {*Path(frame.f_code.co_filename).parts}:
+                found.append(frame.f_code.co_name)
+
+        sys.setprofile(enter)
+        try:
+            body()
+        finally:
+            sys.setprofile(None)
+        return found
+
+    return names
 
 
 @pytest.fixture

@@ -234,6 +234,8 @@ class Balance:
     def recorded(self, nbytes: int, cost: float, price: float) -> None:
         """Note what was recorded of an array of so many bytes and takes the host a price, beside what is launched.
 
+        It is sampled, as launches are.
+
         Parameters
         ----------
         nbytes : int
@@ -242,8 +244,9 @@ class Balance:
         price : float
             Microseconds.
         """
-        if nbytes < self.reach:
-            self._weigh(self._size(nbytes), CALL + cost / HOST_RATE - price)
+        if nbytes < self.reach and (self.each or is_sampled()):
+            times = 1 if self.each else SAMPLED
+            self._weigh(self._size(nbytes), times * (CALL + cost / HOST_RATE - price))
 
     def _launched(self, size: int, gain: float, *, extra: float, times: int = SAMPLED) -> None:
         if self.each:

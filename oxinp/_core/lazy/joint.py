@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from oxinp._config import config
 from oxinp._core.lazy import chains
 from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
 from oxinp._core.lazy.calls import Pending
@@ -105,6 +106,8 @@ def related(value: Value, others: list[Storage]) -> tuple[dict[int, Storage], li
         if other_value is None:
             continue
         part, part_leaves, bits = other_value
+        if part is graph and part_leaves is leaves:  # a copy of it, see `selections`
+            continue
         own = len(part.nodes)
         if part.shape != graph.shape or not own or (here.are_several and elsewhere(other) is not None):
             continue
@@ -231,7 +234,13 @@ def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]
     key = tuple(sorted(wanted))
     values: list[Any] = [wanted[number].value for number in key]
     interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
-    buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
+    program = (
+        None if graph.programs is None or here.are_several else graph.programs.get(interior)
+    )  # `find`, spelled out
+    if program is not None and program.version == config.version:
+        buffers = program.run_all(leaves)
+    else:
+        buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
     size = balance.ran(graph.layout.nbytes, leaves)
     if size < NUM_SIZES and (is_sampled() or balance.each):
         balance.computed_chain(size, graph.structure, graph.layout.size, is_first=False)

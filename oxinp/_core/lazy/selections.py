@@ -30,6 +30,7 @@ from oxinp._core.lazy.views import view
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.storage import SHARED, Storage, Value
 from oxinp._runtime import here
+from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +48,7 @@ MAX_WAITING = 48
 """Selections that wait at most, for each keeps all elements."""
 MAX_NBYTES = 1 << 30
 """Of an array: of larger ones waiting takes little beside the work, and all elements may find no room."""
-PRICE = 40.0
+PRICE = 20.0
 """Microseconds that the host takes to select or to write what has been selected, beside launches."""
 BYTES_PER_ELEMENT = 30.0
 """Bytes that NumPy adds in as long as it takes to select or write by an element of a mask."""
@@ -156,7 +157,7 @@ class Selection:
         self.mask, self.kind, self.source = mask, kind, source
         self.inverted: Selection | None = None
         self.within: Mask | None = None
-        self.value: Any = None if source is None else source._storage.value
+        self.value: Any = None if source is None else (source._held or source._storage).value
 
     @property
     def shape_behind(self) -> tuple[int, ...]:
@@ -231,15 +232,21 @@ def select(array: Handle, mask: Handle) -> Any:
     known = _latest()
     if known is not None and not known.is_as_it_was(mask):
         known = None
-    kind = _structure_of(value) if known is None else known.kind, layout.ndim, layout.dtype
-    if (value[2] | given[2]) & SHARED or not _pays(kind):
+    made_by = (value[0].structure if value[0].nodes else None) if known is None else known.kind
+    kind = made_by, layout.ndim, layout.dtype
+    if (value[2] | given[2]) & SHARED:
+        return None
+    if _scores.get(kind, 0) < 0:
+        count(kind, 1 / RETRIED)
         return None
     if known is None:
-        if kind[0] in _WRITTEN_OUT:
+        if made_by in _WRITTEN_OUT:
             schedule.materialise(storage)
-        known = Mask(mask, kind[0])
+        known = Mask(mask, made_by)
         _latest = ref(known)
-    schedule.materialise(storage)  # which the mask may have been made of, and is computed with
+    given = storage.value
+    if given[0].nodes or type(given[1][0]) is not Buffer:  # which the mask may have been made of, and is computed with
+        schedule.materialise(storage)
     balance.recorded(layout.nbytes, BYTES_PER_ELEMENT * own.size, PRICE)
     return made(Selection(all_of(array), known, kind, array))
 
@@ -277,7 +284,10 @@ def _select_within(array: Handle, key: Selection) -> Any:
     kind = mask.kind if mask.depth else ("within", mask.kind), *chosen.kind[1:]
     if mask.depth % UNCOUNTED == UNCOUNTED - 1:
         mask.count()
-    if mask.selects_few() or not _pays(kind):
+    if mask.selects_few():
+        return None
+    if _scores.get(kind, 0) < 0:
+        count(kind, 1 / RETRIED)
         return None
     if key.within is None:
         both = mask.now() & key.all
@@ -302,14 +312,14 @@ def is_on_device(elements: Any) -> bool:
 
 def all_of(array: Handle) -> Handle:
     """Return a copy of an array that is pending: what is written to the array has it computed before."""
-    graph, leaves, mask = expression(array)
+    held = array._held
+    value = None if held is None else held.value
+    if value is None or value[0].layout is not array._known:
+        value = expression(array)
+    graph, leaves, mask = value
     if not graph.nodes:
         graph = copying(graph.leaves[0], graph.layout.dtype)
     return wrap_pending((graph, leaves, mask), as_array=True)  # type: ignore[no-any-return]
-
-
-def _structure_of(value: Any) -> Any:
-    return value[0].structure if value[0].nodes else None
 
 
 def made(selection: Selection) -> Any:
@@ -326,14 +336,6 @@ def made(selection: Selection) -> Any:
     array._held = storage
     array._known = array._view = array._host = array._seen = None
     return array
-
-
-def _pays(kind: Any) -> bool:
-    score = _scores.get(kind, 0)
-    if score >= 0:
-        return True
-    count(kind, 1 / RETRIED)
-    return False
 
 
 def count(kind: Any, change: float) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import put
+from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
@@ -125,29 +126,25 @@ def fill(array: Handle, key: Any, value: Any) -> bool:
     return True
 
 
-def write_masked(array: Handle, key: Any, value: Any) -> bool:
-    """Write what has not been selected by a mask, or where indices are that have not; tell whether that is done."""
-    if type(key) is types.ndarray:
-        return type(value) is types.ndarray and value._known is None and _fill_masked(array, key, value)
-    is_at = type(key) is tuple and key and type(key[0]) is types.ndarray and key[0]._known is None
-    return bool(is_at) and _write_at(array, key, value)
-
-
-def _fill_masked(array: Handle, key: Handle, value: Handle) -> bool:
+def write_masked(array: Handle, key: Handle, value: Handle) -> bool:
     """Write where a mask is true what was computed of elements selected by it; tell whether that has been done."""
     found = written(array, key, value) if type(array) is types.ndarray else None
     if found is None:
         return False
     try:
-        store(array, express(WHERE, (*found, array), target_of(array)))
+        target = array._known if array._view is None else None  # `target_of`, spelled out
+        store(array, express(WHERE, (*found, array), target or target_of(array)))
     except Unsupported:
         return False
-    settled(array)
+    if current() is not quiet.state:
+        settled(array)
     return True
 
 
-def _write_at(array: Handle, key: tuple[Any, ...], value: Any) -> bool:
+def write_at(array: Handle, key: Any, value: Any) -> bool:
     """Write to the elements at indices that have not been selected, before any is; tell whether that has been done."""
+    if type(key) is not tuple or not key or type(key[0]) is not types.ndarray or key[0]._known is not None:
+        return False
     layout = array._known or array._layout
     if type(array) is not types.ndarray or len(key) != layout.ndim:
         return False
@@ -217,4 +214,4 @@ def _is_whole_mask(array: Handle, key: Any) -> bool:
     return is_array and bool(single.dtype == BOOL and single.ndim == array._layout.ndim)
 
 
-__all__ = ["FIRST_AXIS", "fill", "key_on_host", "scatter_values", "selected", "write_masked"]
+__all__ = ["FIRST_AXIS", "fill", "key_on_host", "scatter_values", "selected", "write_at", "write_masked"]

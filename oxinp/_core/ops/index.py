@@ -38,7 +38,7 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import LINES_NBYTES, SHARED, SIDES, WRITING, Stale, Storage
 from oxinp._core.ops import advanced, again, masks
-from oxinp._core.ops.by_key import FIRST_AXIS, fill, key_on_host, scatter_values, selected, write_masked
+from oxinp._core.ops.by_key import FIRST_AXIS, fill, key_on_host, scatter_values, selected, write_at, write_masked
 from oxinp._core.ops.keys import (
     as_view_key,
     is_basic,
@@ -189,6 +189,8 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         raise ValueError("assignment destination is read-only")
     # Views that are made to write are nobody's to finalize.
     array = without_class(array) if type(array) in SUBCLASSES else array
+    if type(key) is type(value) is types.ndarray and value._known is None and write_masked(array, key, value):
+        return
     storage = array._held or array._storage
     host = storage.host
     located = None
@@ -382,7 +384,7 @@ def _set_by_key(array: Handle, key: Any, value: Any) -> None:
     known = with_values(key)
     if known is not key:
         setitem(array, known, value)
-    elif write_masked(array, key, value):
+    elif write_at(array, key, value):
         pass
     elif type(array) is types.ndarray and advanced.is_light(array, key):
         placed_on_host(np.ndarray.__setitem__, (array, key, value), {}, mutates=(0,))

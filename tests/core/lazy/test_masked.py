@@ -67,6 +67,44 @@ UPDATES = {
 }
 
 
+def test_updates_that_come_again_enter_few_functions(entered):
+    x, m = values("l"), values(seed=6) > 1
+    ours, mask = on_both(x, m)
+
+    def turn(np, x, m):
+        flips = m & (x > -5)
+        x[flips] *= -1
+        return flips
+
+    for _ in range(40):
+        turn(np, ours, mask), turn(numpy, x, m)
+    counts = [len(entered(lambda: turn(np, ours, mask))) for _ in range(8)]
+    for _ in counts:
+        turn(numpy, x, m)
+    assert_same(ours, x)
+    assert sorted(counts)[4] <= 60, counts  # two of them the chain's, and what computes it, and what was written
+
+
+def test_whole_arrays_are_updated_by_numbers_in_few_functions(entered):
+    x = values()
+    (ours,) = on_both(x)
+    for _ in range(5):
+        ours *= 0.5
+        x *= 0.5
+        np.evaluate(ours)
+    assert len(entered(lambda: ours.__imul__(0.5))) <= 8
+    x *= 0.5
+    for kind, number in (("i4", 3), ("f4", 2), ("f4", 0.5), ("D", 2j), ("B", 2)):
+        mine, wanted = on_both(values(kind))[0], values(kind)
+        for _ in range(3):
+            mine -= number
+            wanted -= number
+        assert_same(mine, wanted)
+    with pytest.raises(TypeError, match="Cannot cast ufunc 'multiply' output"):
+        on_both(values("l"))[0].__imul__(0.5)
+    assert_same(ours, x)
+
+
 OF_REAL = ("functions", "where others are")
 
 
