@@ -1,11 +1,12 @@
-"""An operator on arrays of the device, or one and a number, in machine code: what is recorded of it, as a rule.
+"""An operation on arrays of the device, or one and a number, in machine code: what is recorded of it, as a rule.
 
-That is what `operator_texts` says, of chains that share no leaf, or the only one of the second.
+That is what `operator_texts` says.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.results import pending
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage
-from oxinp._core.native import objects
+from oxinp._core.native import joining, objects
 from oxinp._core.native.function import FLOAT64, HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, Function
 from oxinp._core.native.given import ROOM, call_given, give
+from oxinp._core.native.joining import ENTRIES_AT, GRAPH_AT, MASK_AT
 from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import (
     COST,
@@ -42,10 +44,8 @@ from oxinp._core.native.operand import find_known, require_usual
 from oxinp._core.native.places import load_small
 
 _PAIRS = offsets(Operation, ("pairs",))["pairs"]
-_SECOND, _GIVEN_OPERATION, _FIRST = (8 * i for i in range(3))
+SECOND, GIVEN_OPERATION, FIRST = (8 * i for i in range(3))
 """Where on the stack there is what it is asked about."""
-_GRAPH, _ENTRIES, _MASK = (TUPLE_ITEMS + 8 * i for i in range(3))
-"""Where a value has what."""
 
 
 @functools.cache
@@ -56,11 +56,49 @@ def _address(kind: type) -> int:
     """
     if objects.VECTORCALL is None:  # see `updating`
         return 0
+    call = Making(kind, None, joining.ROOM)
+    code = call.code
+    begin_recording(call)
+    code.load("rbx", "rsp", FIRST)
+    code.load("rbp", "rsp", SECOND)
+    call.unless_type("rbx", kind, "number first")
+    call.unless_type("rbp", kind, "number last")
+    _record_two(call)
+    _record_number(call, is_first=True)
+    _record_number(call, is_first=False)
+    code.label("has leaves")
+    _return_pending(call, ("rsp", LEAVES))
+    return call.end_made()
+
+
+@functools.cache
+def _address_of_one(kind: type) -> int:
+    """Return where the code lies that records an operation on one operand, as `_address` does on two."""
+    if objects.VECTORCALL is None:
+        return 0
     call = Making(kind, None, ROOM)
     code = call.code
+    begin_recording(call)
+    code.load("rbx", "rsp", FIRST)
+    call.unless_type("rbx", kind, "undo")
+    load_value(call, "rbx", GIVEN_VALUE, "r13", is_on_device=True)
+    load_number(call, "rax", "r13", MASK_AT)
+    code.shift_right("rax", SHARED.bit_length() - 1)
+    code.compare_number("rax", 0)
+    code.jump("undo", "ne")
+    call.make_tuple(KEY, "rdi", ("r13", GRAPH_AT))
+    _find_record(call, "of one")
+    code.load("r14", "r13", MASK_AT)
+    _return_pending(call, ("r13", ENTRIES_AT))
+    return call.end_made()
+
+
+def begin_recording(call: Making) -> None:
+    """Begin with an operation and what it is asked about, and go on where everything is as it usually is."""
+    code = call.code
     call.begin()
-    code.store("rsp", _GIVEN_OPERATION, "rbx")
-    code.store("rsp", _FIRST, "rbp")
+    code.store("rsp", GIVEN_OPERATION, "rbx")
+    code.store("rsp", FIRST, "rbp")
     call.begin_made()
     require_usual(call)
     code.set("rax", id(schedule.PENDING))
@@ -70,22 +108,17 @@ def _address(kind: type) -> int:
     code.set("rcx", id(0))
     code.compare_with("rax", LIMIT, "rcx")
     code.jump("undo", "ne")
-    code.load("rbx", "rsp", _FIRST)
-    code.load("rbp", "rsp", _SECOND)
-    call.unless_type("rbx", kind, "number first")
-    call.unless_type("rbp", kind, "number last")
-    _record_two(call)
-    _record_number(call, is_first=True)
-    _record_number(call, is_first=False)
-    code.label("has leaves")
-    give(call, ("r12", RECORD["graph"]), ("rsp", LEAVES), "r14")
+
+
+def _return_pending(call: Making, leaves: tuple[str, int]) -> None:
+    """Return what is pending of the record in `r12`, on leaves that lie somewhere and with the mask in `r14`."""
+    give(call, ("r12", RECORD["graph"]), leaves, "r14")
     call_given(call, pending, 3)
-    code.move("r14", "rax")
-    code.jump("give back")
-    return call.end_made()
+    call.code.move("r14", "rax")
+    call.code.jump("give back")
 
 
-def _load_value(call: Making, array: str, place: int, target: str, *, is_on_device: bool) -> None:
+def load_value(call: Making, array: str, place: int, target: str, *, is_on_device: bool) -> None:
     """Let a register have the value of what an array reads, a chain, and the stack, too."""
     code, is_whole, is_loaded = call.code, call.new_label(), call.new_label()
     code.load("rdx", array, HELD)
@@ -98,7 +131,7 @@ def _load_value(call: Making, array: str, place: int, target: str, *, is_on_devi
         code.jump("undo", "ne")
     code.load(target, "rdx", VALUE)
     call.unless_type(target, tuple, "undo")
-    code.load("rdx", target, _GRAPH)
+    code.load("rdx", target, GRAPH_AT)
     call.unless_type("rdx", Graph, "undo")
     code.load("rax", array, KNOWN)
     code.compare_with("rdx", GRAPH["layout"], "rax")
@@ -117,10 +150,29 @@ def _load_value(call: Making, array: str, place: int, target: str, *, is_on_devi
 def _record_two(call: Making) -> None:
     """Let `r12` have what the operation comes to on two arrays, the stack the leaves, and `r14` the mask."""
     code = call.code
-    _load_value(call, "rbx", GIVEN_VALUE, "r13", is_on_device=True)
-    _load_value(call, "rbp", KEPT, "r14", is_on_device=False)
-    load_number(call, "rbx", "r13", _MASK)
-    load_number(call, "rbp", "r14", _MASK)
+    load_value(call, "rbx", GIVEN_VALUE, "r13", is_on_device=True)
+    load_value(call, "rbp", KEPT, "r14", is_on_device=False)
+    join_masks(call)
+    code.compare_number("rbx", 0)
+    code.jump("apart", "e")
+    _find_shared(call)
+    code.label("apart")
+    call.make_tuple(KEY, "rdi", ("r13", GRAPH_AT), ("r14", GRAPH_AT))
+    code.load("rdi", "r13", ENTRIES_AT)
+    code.load("rsi", "r14", ENTRIES_AT)
+    code.call(objects.address("PySequence_Concat"))
+    call.made(LEAVES, "rax")
+    code.label("has key")
+    _find_record(call, "of two")
+    code.load("r14", "rsp", COST)
+    code.jump("has leaves")
+
+
+def join_masks(call: Making) -> None:
+    """Let the stack have the mask of both values, in `r13` and `r14`, and `rbx` the bits that they have in common."""
+    code = call.code
+    load_number(call, "rbx", "r13", MASK_AT)
+    load_number(call, "rbp", "r14", MASK_AT)
     code.move("rdi", "rbx")
     code.or_register("rdi", "rbp")
     code.move("rax", "rdi")
@@ -130,29 +182,19 @@ def _record_two(call: Making) -> None:
     code.call(objects.address("PyLong_FromSsize_t"))
     call.made(COST, "rax")
     code.and_register("rbx", "rbp")
-    code.compare_number("rbx", 0)
-    code.jump("apart", "e")
-    _find_shared(call)
-    code.label("apart")
-    call.make_tuple(KEY, "rdi", ("r13", _GRAPH), ("r14", _GRAPH))
-    code.load("rdi", "r13", _ENTRIES)
-    code.load("rsi", "r14", _ENTRIES)
-    code.call(objects.address("PySequence_Concat"))
-    call.made(LEAVES, "rax")
-    code.label("has key")
-    _find_record(call, "of two")
-    code.load("r14", "rsp", COST)
-    code.jump("has leaves")
 
 
 def _find_shared(call: Making) -> None:
-    """Go to ``has key`` with the place in the key where the only leaf of the second is one of the first."""
+    """Go to ``has key`` with the place in the key where the only leaf of the second is one of the first.
+
+    Of more leaves that are shared go to ``has leaves`` with the record.
+    """
     code, is_next = call.code, call.new_label()
-    code.load("rdx", "r14", _ENTRIES)
+    code.load("rdx", "r14", ENTRIES_AT)
     code.compare_number_with("rdx", SIZE, 1)
-    code.jump("undo", "ne")
+    code.jump("has several leaves", "ne")
     code.load("rdx", "rdx", TUPLE_ITEMS)
-    code.load("rsi", "r13", _ENTRIES)
+    code.load("rsi", "r13", ENTRIES_AT)
     code.load("rcx", "rsi", SIZE)
     code.set("rdi", 0)
     code.label(is_next)
@@ -165,10 +207,18 @@ def _find_shared(call: Making) -> None:
     code.add("rdi", -1)
     code.call(objects.address("PyLong_FromSsize_t"))
     call.made(PTR, "rbx")
-    call.make_tuple(KEY, "rdi", ("r13", _GRAPH), ("r14", _GRAPH), "rbx")
-    code.load("rbx", "r13", _ENTRIES)
+    call.make_tuple(KEY, "rdi", ("r13", GRAPH_AT), ("r14", GRAPH_AT), "rbx")
+    code.load("rbx", "r13", ENTRIES_AT)
     call.keep_at(LEAVES, "rbx")
     code.jump("has key")
+    code.label("has several leaves")
+    joining.join_leaves(call, "apart")
+    code.set("rbx", NONE)
+    call.make_tuple(KEY, "rdi", ("r13", GRAPH_AT), ("r14", GRAPH_AT), ("rsp", PTR), "rbx")
+    joining.find_joined(call, GIVEN_OPERATION, is_in_place=False)
+    require_record(call)
+    code.load("r14", "rsp", COST)
+    code.jump("has leaves")
 
 
 def _record_number(call: Making, *, is_first: bool) -> None:
@@ -196,12 +246,12 @@ def _record_number(call: Making, *, is_first: bool) -> None:
     call.unless_type(number, int, "undo")
     load_small(call, "rax", number, "undo")
     code.label(is_float)
-    _load_value(call, array, GIVEN_VALUE, "r13", is_on_device=True)
-    load_number(call, "rax", "r13", _MASK)
+    load_value(call, array, GIVEN_VALUE, "r13", is_on_device=True)
+    load_number(call, "rax", "r13", MASK_AT)
     code.shift_right("rax", SHARED.bit_length() - 1)
     code.compare_number("rax", 0)
     code.jump("undo", "ne")
-    parts: tuple[tuple[str, int] | str, ...] = ("r13", _GRAPH), "r12"
+    parts: tuple[tuple[str, int] | str, ...] = ("r13", GRAPH_AT), "r12"
     call.make_tuple(KEY, "rdi", *(reversed(parts) if is_first else parts))
     _find_record(call, f"of number {name}")
     code.load("rdx", "r12", RECORD["convert"])
@@ -211,21 +261,21 @@ def _record_number(call: Making, *, is_first: bool) -> None:
     code.call(objects.address("PyObject_CallOneArg"))
     call.made(NEW, "rdx")
     call.make_tuple(ENTRY, "rdi", ("rsp", NEW))
-    code.load("rsi", "r13", _ENTRIES)
+    code.load("rsi", "r13", ENTRIES_AT)
     if not is_first:
         code.move("rax", "rdi")
         code.move("rdi", "rsi")
         code.move("rsi", "rax")
     code.call(objects.address("PySequence_Concat"))
     call.made(LEAVES, "rax")
-    code.load("r14", "r13", _MASK)
+    code.load("r14", "r13", MASK_AT)
     code.jump("has leaves")
 
 
 def _find_record(call: Making, label: str) -> None:
     """Let `r12` have the record that the operation has for a key on the stack, found or made."""
     code = call.code
-    code.load("rdi", "rsp", _GIVEN_OPERATION)
+    code.load("rdi", "rsp", GIVEN_OPERATION)
     code.load("rdi", "rdi", _PAIRS)
     code.load("rsi", "rsp", KEY)
     code.call(objects.address("PyDict_GetItem"))
@@ -235,10 +285,16 @@ def _find_record(call: Making, label: str) -> None:
     call.keep_at(RESULT, "r12")
     code.jump(f"{label} found")
     code.label(f"{label} new")
-    give(call, ("rsp", _GIVEN_OPERATION), ("rsp", KEY))
+    give(call, ("rsp", GIVEN_OPERATION), ("rsp", KEY))
     call_given(call, renew_pair, 2)
     call.made(RESULT, "r12")
     code.label(f"{label} found")
+    require_record(call)
+
+
+def require_record(call: Making) -> None:
+    """Go on if `r12` has the record of what the device computes."""
+    code = call.code
     call.unless_type("r12", Record, "undo")
     code.load("rdx", "r12", RECORD["graph"])
     call.unless_type("rdx", Graph, "undo")
@@ -246,15 +302,22 @@ def _find_record(call: Making, label: str) -> None:
     call.unless_type("rdx", Layout, "undo")
 
 
-def record_operator(function: Function, operation: int, label: str) -> None:
-    """Lay out a label: return what is recorded of the operands in `rbx` and `rbp`; others are left to Python."""
-    code, address = function.code, _address(function.kind)
+def record_operator(function: Function, operation: int | Callable[[], None], label: str, *operands: str) -> None:
+    """Lay out a label: return what is recorded of operands in registers; others are left to Python.
+
+    The operation is an object, or what lets `rdi` have it.
+    """
+    code = function.code
+    address = (_address_of_one if len(operands) == 1 else _address)(function.kind)
     code.label(label)
     if not address:
         code.jump("general")
-    code.set("rdi", operation)
-    code.move("rsi", "rbx")
-    code.move("rdx", "rbp")
+    if callable(operation):
+        operation()
+    else:
+        code.set("rdi", operation)
+    for target, operand in zip(("rsi", "rdx"), operands, strict=False):
+        code.move(target, operand)
     code.call(address)
     code.compare_number("rax", 0)
     code.jump("return", "ne")
@@ -265,4 +328,13 @@ def record_operator(function: Function, operation: int, label: str) -> None:
     code.jump("return")
 
 
-__all__ = ["record_operator"]
+__all__ = [
+    "FIRST",
+    "GIVEN_OPERATION",
+    "SECOND",
+    "begin_recording",
+    "join_masks",
+    "load_value",
+    "record_operator",
+    "require_record",
+]

@@ -17,7 +17,7 @@ from oxinp._core.native.binary import record_operator
 from oxinp._core.native.function import MIDDLING, MOST_WRITTEN, NONE, WIDE, Function
 from oxinp._core.native.numbers import load_number
 from oxinp._core.native.objects import TYPE
-from oxinp._core.native.updating import update_device_part
+from oxinp._core.native.updating import update_on_device
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 _BEFORE, _NUMPYS, _LOOPS, _METHOD, _REFLECTED, _OPERATION = stand_ins(6)
@@ -196,7 +196,7 @@ def _binary(kind: type, reach: int, *, is_kept: bool, may_reuse: bool) -> bytes:
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, reuse=reuse)
     _compute_middling(function, kind, numpys, load_rows, reach, is_kept=is_kept, reuse=reuse)
     function.end_with_bringing(brought, "rbx", "rbp", label="on the device")
-    record_operator(function, _OPERATION, "on the device")
+    record_operator(function, _OPERATION, "on the device", "rbx", "rbp")
     function.end_wrap("r13")
     function.end_of_two(_METHOD, _REFLECTED)
     return code.assembled()
@@ -382,7 +382,7 @@ def _in_place(kind: type, reach: int, *, is_kept: bool) -> bytes:
     code.jump("done")
     _write_as_numpy(function, numpys, is_kept=is_kept)
     function.end_with_bringing(brought, "rbx", "rbp")
-    update_device_part(function, _OPERATION, "on the device")
+    update_on_device(function, _OPERATION, "on the device")
     code.label("done")
     function.keep("rbx")
     code.move("rax", "rbx")

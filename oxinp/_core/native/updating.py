@@ -1,4 +1,7 @@
-"""A part of an array that is updated in place, in machine code: what `straight.update` does with what it has met."""
+"""A part of an array that is updated in place, in machine code: what `straight.update` does with what it has met.
+
+Of whole arrays see `whole`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from oxinp._core.lazy.straight import NUMBERS
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Storage
-from oxinp._core.native import objects, writing
+from oxinp._core.native import objects, whole, writing
 from oxinp._core.native.function import FLOAT64, HELD, KNOWN, NONE, STORED_HOST, VIEW, Function
 from oxinp._core.native.given import ROOM, call_given, give, require_returned, write_given
 from oxinp._core.native.launching import COMPUTED, ENTRIES, GRAPH_OF, MASK, SEEN
@@ -212,11 +215,11 @@ def _note_update(call: Making) -> None:
     code.label(is_noted)
 
 
-def update_device_part(function: Function, operation: int, label: str) -> None:
-    """Lay out a label: update the array in `rbx`, a part of one on the device, by what is in `rbp`, and return it."""
-    code, address = function.code, _address(function.kind)
+def update_on_device(function: Function, operation: int, label: str) -> None:
+    """Lay out a label: update the array in `rbx`, on the device, by what is in `rbp`, and return it."""
+    code, address, of_whole = function.code, _address(function.kind), whole.address_of(function.kind)
     code.label(label)
-    if not address:
+    if not (address and of_whole):
         code.jump("general")
     code.load("r13", "rbx", HELD)
     code.compare_number("r13", 0)
@@ -225,11 +228,16 @@ def update_device_part(function: Function, operation: int, label: str) -> None:
     code.set("rcx", NONE)
     code.compare_with("r13", STORED_HOST, "rcx")
     code.jump("general", "ne")
+    code.set("rax", of_whole)
+    code.compare_with("rbx", VIEW, "rcx")
+    code.jump("is to be updated", "e")
     _require_writable_view(function)
+    code.set("rax", address)
+    code.label("is to be updated")
     code.set("rdi", operation)
     code.move("rsi", "rbx")
     code.move("rdx", "rbp")
-    code.call(address)
+    code.call_register("rax")
     code.move("r12", "rax")
     code.compare_number("r12", 0)
     code.jump("is not updated", "e")
@@ -254,4 +262,4 @@ def _require_writable_view(function: Function) -> None:
     function.unless_type("rdx", function.kind, "general")
 
 
-__all__ = ["JOINED", "SCALARS", "update_device_part"]
+__all__ = ["JOINED", "SCALARS", "update_on_device"]

@@ -107,20 +107,14 @@ def address_of(kind: type) -> int:
     if not address:
         return 0
     call.begin()
-    code.set("rdi", id(_acquire))
-    code.set("rsi", id(_AT_ONCE))
-    code.set("rdx", 0)
-    code.call(objects.address("PyObject_Call"))
-    code.set("rcx", id(True))
-    code.compare("rax", "rcx")
-    code.jump("not at once", "ne")
+    acquire(call, "not at once")
     code.move("rdi", "rbx")
     code.call(address)
     code.move("r12", "rax")
     code.compare_number("r12", 0)
     code.jump("not done", "e")
     code.label("let go")
-    _let_go(call)
+    let_go(call)
     code.move("rax", "r12")
     code.jump("return")
     code.label("not done")
@@ -128,7 +122,7 @@ def address_of(kind: type) -> int:
     code.compare_number("rax", 0)
     code.jump("let go", "e")
     _call_with_error(call, "PyErr_Fetch", is_by_address=True)
-    _let_go(call)
+    let_go(call)
     _call_with_error(call, "PyErr_Restore", is_by_address=False)
     code.set("rax", 0)
     code.jump("return")
@@ -160,7 +154,19 @@ def write_part(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-def _let_go(call: Making) -> None:
+def acquire(call: Making, label: str) -> None:
+    """Take the device's lock; go to a label where another thread has it, or there is no memory."""
+    code = call.code
+    code.set("rdi", id(_acquire))
+    code.set("rsi", id(_AT_ONCE))
+    code.set("rdx", 0)
+    code.call(objects.address("PyObject_Call"))
+    code.set("rcx", id(True))
+    code.compare("rax", "rcx")
+    code.jump(label, "ne")
+
+
+def let_go(call: Making) -> None:
     """Let go of the lock, which this thread has."""
     call.code.set("rdi", id(_release))
     call.code.call(objects.address("PyObject_CallNoArgs"))  # returns None, which is not counted
@@ -505,4 +511,4 @@ def _weigh(call: Making) -> None:
     code.label("is weighed")
 
 
-__all__ = ["write_part"]
+__all__ = ["write_part"]  # of which functions of Python's have the names

@@ -308,8 +308,8 @@ def _lets_copy_go(a: Any, b: Any) -> bool:
     return (nbytes < config.offload_threshold or nbytes < balance.limit) and drop_copy(storage)
 
 
-def _update_whole(records: Any, a: Any, b: Any) -> bool:
-    """Record a whole array of the device and another one as an operation's records say; tell whether they do."""
+def _update_whole(operation: Operation, a: Any, b: Any) -> bool:
+    """Record a whole array of the device and another one as has been done of their like; tell whether it has."""
     storage, given, layout = a._held, b._held, a._known
     if storage is None or given is None or storage.host is not None or given.host is not None or layout is None:
         return False
@@ -325,8 +325,16 @@ def _update_whole(records: Any, a: Any, b: Any) -> bool:
         positions, leaves, mask = join_two(u, v)
     else:
         leaves, mask = leaves + others, mask | bits
+    records = operation.records
     key = first, second, positions, layout
-    record = records.get(key) or records.recall(key)
+    record = records.get(key)
+    if record is None:
+        if positions is None:
+            record = renew(operation, records, key, (first, second), None, layout)
+        elif first.shape == second.shape and positions[0] == tuple(range(len(u[1]))):
+            record = renew(operation, records, key, (first, second), positions[1], layout)
+        else:
+            record = records.recall(key)
     if record is None or not record.is_checked or record.scalars:
         return False
     graph = record.graph
@@ -349,7 +357,7 @@ def _in_place(
             return in_place(a, b)
         view = a._view
         kind = type(b)
-        if view is None and kind is types.ndarray and _update_whole(records, a, b):
+        if view is None and kind is types.ndarray and _update_whole(operation, a, b):
             return a
         if view is None and (kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT)):
             value = _with_number(operation, a, b, 1)
