@@ -16,7 +16,8 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.stores import check_writeable
 from oxinp._core.manipulation.copy import assign
-from oxinp._core.ops.fft import transform, transform_again, transform_on_host
+from oxinp._core.ops.fft import transform, transform_on_host
+from oxinp._core.ops.fft_again import again, transform_again
 from oxinp._core.ops.fft_parts import in_parts
 from oxinp._core.ops.fft_request import Request
 from oxinp._core.ops.filtered import filtered
@@ -63,13 +64,8 @@ def _asked_before(library: str, name: str, n: Any, axis: Any, norm: Any) -> Requ
 def apply(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = False) -> Any:
     """Transform an array, into `out` if there is one; its elements may be overwritten if that saves memory."""
     is_plain = type(a) is types.ndarray and out is None and not is_overwritable
-    if is_plain and (again := transform_again(a, wanted)) is not None:
-        return again
-    return _apply_anew(a, wanted, out, is_overwritable=is_overwritable)
-
-
-def _apply_anew(a: Any, wanted: Request, out: Any = None, *, is_overwritable: bool = False) -> Any:
-    """Transform what has not been found to be laid out as an array before."""
+    if is_plain and (known := transform_again(a, wanted)) is not None:
+        return known
     is_ours = is_array(a)
     if not is_ours and isinstance(a, np.ndarray) and type(a) is not np.ndarray:
         raise Unsupported("a subclass to pass through")
@@ -99,17 +95,14 @@ def _overwritten(a: Any, result: Any) -> Any:
     return a[...] if a.flags.writeable and take_over(a, result) else result
 
 
-def _one_axis(name: str) -> Function:
-    usual = request("numpy", name, None, (-1,), None)
-
+def _one_axis(name: str) -> tuple[Function, Function]:
     def function(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
-        is_usual = n is None and norm is None and type(axis) is int and axis == -1
-        wanted = usual if is_usual else request_along("numpy", name, n, axis, norm)
-        if out is None and type(a) is types.ndarray and (again := transform_again(a, wanted)) is not None:
-            return again  # as `apply` finds it, with a call less
-        return _apply_anew(a, wanted, out)
+        return apply(a, request_along("numpy", name, n, axis, norm), out)
 
-    return function
+    def request_of(n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Request | None:
+        return request_along("numpy", name, n, axis, norm) if out is None else None
+
+    return function, request_of
 
 
 def _warn_of_no_axes(numpys: Function, lengths: Any) -> None:
@@ -118,35 +111,29 @@ def _warn_of_no_axes(numpys: Function, lengths: Any) -> None:
         call_as_user(numpys, (np.zeros((2,) * len(lengths)), (2,) * len(lengths), None), {})
 
 
-def _two_axes(name: str) -> Function:
+def _several_axes(name: str, usual: tuple[int, ...] | None) -> tuple[Function, Function]:
     numpys = getattr(np.fft, name)
 
-    def function(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    def function(a: Any, s: Any = None, axes: Any = usual, norm: Any = None, out: Any = None) -> Any:
         if axes is None and s is not None:
             _warn_of_no_axes(numpys, s)
         return apply(a, request("numpy", name, s, axes, norm), out)
 
-    return function
+    def request_of(s: Any = None, axes: Any = usual, norm: Any = None, out: Any = None) -> Request | None:
+        is_warned_of = axes is None and s is not None
+        return None if out is not None or is_warned_of else request("numpy", name, s, axes, norm)
+
+    return function, request_of
 
 
-def _all_axes(name: str) -> Function:
-    numpys = getattr(np.fft, name)
-
-    def function(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
-        if axes is None and s is not None:
-            _warn_of_no_axes(numpys, s)
-        return apply(a, request("numpy", name, s, axes, norm), out)
-
-    return function
-
-
-_MAKERS: dict[str, Callable[[str], Function]] = {
+_MAKERS: dict[str, Callable[[str], tuple[Function, Function]]] = {
     **dict.fromkeys(("fft", "ifft", "rfft", "irfft", "hfft", "ihfft"), _one_axis),
-    **dict.fromkeys(("fft2", "ifft2", "rfft2", "irfft2"), _two_axes),
-    **dict.fromkeys(("fftn", "ifftn", "rfftn", "irfftn"), _all_axes),
+    **dict.fromkeys(("fft2", "ifft2", "rfft2", "irfft2"), lambda name: _several_axes(name, (-2, -1))),
+    **dict.fromkeys(("fftn", "ifftn", "rfftn", "irfftn"), lambda name: _several_axes(name, None)),
 }
 for _name, _maker in _MAKERS.items():
-    implements(f"fft.{_name}")(_maker(_name))
+    _function, _request_of = _maker(_name)
+    implements(f"fft.{_name}", ahead=again(_request_of))(_function)
 
 
 __all__ = ["apply", "request", "request_along"]

@@ -330,6 +330,21 @@ def test_filters_are_one_kernel_where_a_block_holds_the_rows(stats):
     check_launches(lambda: np.fft.ifft(np.fft.fft(a) * b, 300), 2, numpy.fft.ifft(numpy.fft.fft(x) * h, 300))
 
 
+def test_what_is_updated_by_filters_is_computed_once_for_each(stats):
+    """An array that each turn multiplies reads one result of a filter, not those of all turns before."""
+    x, h = values("d", (48, 36)) / 9, numpy.fft.rfft2(values("d", (48, 36)) / 90)
+    ours, filters = np.asarray(x) * 1, np.asarray(h)
+    np.evaluate(ours, filters)
+    launches = []
+    for _ in range(12):
+        np.cuda.reset_stats()
+        ours *= 1 + np.fft.irfft2(np.fft.rfft2(ours) * filters, x.shape) * 0.01
+        x *= 1 + numpy.fft.irfft2(numpy.fft.rfft2(x) * h, x.shape) * 0.01
+        launches.append(stats().launches)
+    assert max(launches) <= 3
+    assert abs(numpy.asarray(ours) - x).max() <= 1e-12 * abs(x).max()
+
+
 def test_transforms_that_are_held_are_not_part_of_filters(stats):
     x, h = values("D", (3, 400)), values("D", (400,))
     a, b = np.asarray(x), np.asarray(h)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -251,11 +252,48 @@ class Pending:
         value = None if owner is None else owner.value
         return value is not None and not value[0].nodes and value[1][0] is self
 
+    def is_read_once(
+        self, storages: Callable[[], Sequence[Storage]], most: int = 1, references: Callable[..., int] = getrefcount
+    ) -> bool:
+        """Whether nothing but a tuple of leaves that the caller has reads it; it alone where few references are left.
+
+        Parameters
+        ----------
+        storages : callable
+            Finds those that may have pending values that read it.
+        most : int
+            How many of these, and of the calls that wait, do so by that tuple.
+        references : callable
+            Counts references, of which the caller has no other.
+        """
+        return references(self) <= _FEWEST or self.num_readers(storages()) <= most
+
     def num_readers(self, storages: Sequence[Storage]) -> int:
         """How many of these have pending values that read it, and how many calls that wait do."""
         values = [value for storage in storages if (value := storage.value) is not None]
         count = sum([any(entry is self for entry in value[1]) for value in values])
         return count + sum([call.reads(self) for call in waiting() if call is not self.call])
+
+
+_FEWEST = 0
+"""References that `Pending.is_read_once` counts where a tuple and its caller alone have what it is asked of."""
+
+
+def _count_fewest() -> None:
+    global _FEWEST
+
+    def count(entry: Pending) -> int:
+        found.append(getrefcount(entry) - 1)
+        return 0
+
+    found: list[int] = []
+    entries = (Pending(None),)  # type: ignore[arg-type]
+    for entry in entries:
+        entry.is_read_once(tuple, 1, count)
+    (_FEWEST,) = found
+
+
+_count_fewest()
 
 
 def settled(value: Value) -> Value:

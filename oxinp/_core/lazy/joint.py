@@ -36,7 +36,8 @@ def fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None
     graph, leaves, _ = value
     if not graph.layout.is_contiguous or graph.structure.wants_index:
         return None
-    for place, entry in enumerate(leaves):
+    for place in range(len(leaves)):  # not `enumerate`, which keeps what it has given
+        entry = leaves[place]
         if type(entry) is not Pending or (call := entry.call) is None or call.leaves is None:
             continue
         bound = call.bound
@@ -44,11 +45,11 @@ def fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None
             bound.op.fuse is not None
             and call.is_from_here()
             and len(bound.layouts) == 1
-            and graph.leaves[place].same(bound.layouts[0])
-            and sum(other is entry for other in leaves) == 1
+            and (graph.leaves[place] is bound.layouts[0] or graph.leaves[place].same(bound.layouts[0]))
+            and sum([other is entry for other in leaves]) == 1
             and (bound.op.may_fuse is None or bound.op.may_fuse(bound, call.leaves))
             and not entry.is_held()
-            and not entry.num_readers(others)
+            and entry.is_read_once(lambda: others, most=0)
             and _is_worth_plan(bound, graph, place)
         ):
             program = bound.fused_with(graph, place)

@@ -12,8 +12,6 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
-from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import arrays, input_types, inputs, instructions, operand
@@ -24,14 +22,12 @@ from oxinp._core.lazy.placement import device, takes_to_host
 from oxinp._core.lazy.results import wrap_host, wrap_pending, wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import SHARED
 from oxinp._core.ops.fft_request import COMPLEX, Request, Resolved, resolve, result_dtype, scale_of, unscaled
-from oxinp._core.ops.overwriting import BOUND, bind_overwriting, defer_like, perform_overwriting
+from oxinp._core.ops.overwriting import bind_overwriting, defer_like, perform_overwriting
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._kernels.plan import Argument, Launch, Plan, Scratch
 from oxinp._kernels.plan import inputs as plan_inputs
 from oxinp._kernels.problem import Operand
-from oxinp._runtime import current, here
 
 FEWEST = 1 << 30  # bytes of operand and result from which on it is asked whether memory holds them
 HOST_SHARE = 4.0  # times as many bytes are the host's as of other operations
@@ -349,29 +345,6 @@ def _of_shifted(x: Handle, request: Request) -> Any:
     bound = bind_overwriting(FFT, call.bound.graphs[0], request._replace(given_rotated=axes))
     made = attempt(defer_like, call, bound, leaves, leaves, call.mask)
     return None if made is None else wrap_result(made, as_array=True)
-
-
-def transform_again(x: Handle, request: Request) -> Any:
-    """Return the transform of an array that is on the device, laid out as one before; None for others.
-
-    It finds with a look-up what `transform`, and those who ask before it, find by asking. So it does of a chain that
-    was transformed before, unless that reads the result of a call, which may become one with the transform.
-    """
-    storage = x._held
-    value = None if storage is None or storage.host is not None else storage.value
-    if value is None or here.are_several:
-        return None
-    graph, leaves, mask = value
-    layout: Layout = graph.layout
-    bound = BOUND.get((FFT, graph, request))
-    if bound is None or Pending in map(type, leaves) or layout is not x._known or mask & SHARED:
-        return None
-    nbytes, backend = layout.nbytes, current()
-    is_asked = nbytes < balance.limit or nbytes + bound.layouts[0].nbytes >= FEWEST
-    if is_asked or graph.structure.is_flagged or backend is None or backend.pool.limit_nbytes is not None:
-        return None
-    (made,) = attempt(schedule.defer, bound, leaves, mask, 4)
-    return wrap_result(made, as_array=True)
 
 
 def transform(x: Handle, request: Request) -> Any:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.expr import Graph, leaf, scalar
+from oxinp._core.lazy.expr import Graph, leaf, new_table, remember, scalar
 from oxinp._core.lazy.op import BoundOp, Op, bind
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from oxinp._kernels.plan import Plan
 
 BACK = {COMPLEX: COMPLEX, REAL: HALF}  # kinds of transforms, and of those that undo them
+_BOUND = new_table()
+"""Operations that are both, by the first transform, the chain of it, its place in that, and the way back."""
 
 
 def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001 - the rows' signature
@@ -120,24 +123,31 @@ def filtered(x: Handle, request: Request) -> Any:
     request : Request
         That `resolve` has found to be valid.
     """
-    value = None if x._view is not None else x._storage.value
+    value = None if x._view is not None else (x._held or x._storage).value
     if value is None or not value[0].nodes or value[0].structure.is_flagged:
         return None
     graph, entries, mask = value
-    if not graph.layout.is_contiguous or not graph.layout.same(x._layout):
+    layout, own = graph.layout, x._known or x._layout
+    if not layout.is_contiguous or not (layout is own or layout.same(own)):
         return None
-    for place, entry in enumerate(entries):
+    for place in range(len(entries)):  # not `enumerate`, which keeps what it has given
+        entry = entries[place]
         call = entry.call if type(entry) is Pending else None
         leaves = None if call is None else call.leaves
         if call is None or leaves is None or call.bound.op is not FFT or not call.is_from_here():
             continue
-        if not graph.leaves[place].same(call.bound.layouts[0]) or sum(other is entry for other in entries) != 1:
+        read, written = graph.leaves[place], call.bound.layouts[0]
+        if not (read is written or read.same(written)) or sum([other is entry for other in entries]) != 1:
             continue
-        if entry.is_held() or entry.num_readers(schedule.pending_storages()) > 1:
+        if entry.is_held() or not entry.is_read_once(schedule.pending_storages):
             continue
-        made = _bound(call.bound, graph, place, request)
+        key = call.bound, graph, place, request, config.version
+        made = _BOUND.get(key) or _BOUND.recall(key)
         if made is None:
-            continue
+            made = _bound(call.bound, graph, place, request)
+            if made is None:
+                continue
+            remember(_BOUND, key, made)
         given = (*leaves, *entries[:place], *entries[place + 1 :])
         result = attempt(defer_like, call, made, leaves, given, call.mask | mask)
         return None if result is None else wrap_result(result, as_array=True)

@@ -203,6 +203,10 @@ def perform_overwriting(op: Op, x: Handle, parameters: tuple[Hashable, ...]) -> 
 
 
 def _asked(op: Op, x: Handle, parameters: tuple[Hashable, ...]) -> Value:
+    storage = x._held or x._storage
+    value: Any = storage.value
+    if getattr(storage, "is_updated", False) and value is not None and Pending in map(type, value[1]):
+        schedule.materialise(storage)  # somebody keeps it: the results of calls that it reads would grow in number
     graph, leaves, mask = operand_chain(x)
     return schedule.defer(bind_overwriting(op, graph, parameters), leaves, mask, depth=4)[0]
 
