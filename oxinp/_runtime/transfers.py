@@ -12,6 +12,7 @@ from oxinp._driver import errors
 from oxinp._driver.enums import PointerAttribute
 from oxinp._driver.event import Event
 from oxinp._driver.memory import DeviceMemory, PinnedMemory
+from oxinp._runtime.brief_uploads import BriefUploads
 from oxinp._runtime.staging import StagingRing
 
 if TYPE_CHECKING:
@@ -45,13 +46,22 @@ class Transfers:
         self._driver = context.driver
         self._memory = memory
         workers = _default_workers() if num_staging_workers is None else num_staging_workers
-        self._ring = StagingRing(_Port(context, memory), workers) if workers else None
+        port = _Port(context, memory)
+        self._ring = StagingRing(port, workers) if workers else None
+        self._brief: BriefUploads | None = BriefUploads(port)
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
         self._memory_type = ctypes.byref(ctypes.c_int())  # where an answer goes that nobody reads
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any], stream: int) -> None:
         """Copy an array to the device; it may be changed as soon as this returns."""
-        address, nbytes = _address_of(array), array.nbytes
+        nbytes, brief = array.nbytes, self._brief
+        if brief is not None and not stream:
+            try:
+                if brief.upload(ptr, array, nbytes):
+                    return
+            except errors.OutOfMemory:
+                self._brief = None  # as for the ring
+        address = _address_of(array)
         # `_is_pageable`, spelled out
         if self._pointer_attribute(self._memory_type, PointerAttribute.MEMORY_TYPE, address) != _INVALID_VALUE:
             if nbytes > BRIEF_NBYTES:

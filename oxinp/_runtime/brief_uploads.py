@@ -1,0 +1,92 @@
+"""Small uploads, one after the other, through pinned memory that is used in turn.
+
+The driver copies pageable memory to some of its own first, having found out that it is pageable, and keeps account of
+that. Copied here, it takes one call for which the driver has nothing to find out, and goes to the bus from where it
+lies. Memory is used again when the device has passed an event that follows the last copy from it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from oxinp._runtime.forking import free_in_children
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from oxinp._runtime.staging import Port, SlotEvent
+
+__all__ = ["BriefUploads"]
+
+NUM_PARTS, PART_NBYTES = 8, 512 << 10
+"""How much memory there is, in parts that are waited for as wholes: the device may be seven of them behind."""
+MOST_NBYTES = PART_NBYTES // 8
+"""Of an upload."""
+RENTED = 16
+"""Uploads that go the driver's own way, before there is memory: to pin it takes as long as some hundred."""
+_ALIGNMENT = 64
+_copy = ctypes.memmove
+_address_of = ctypes.addressof
+_byte_of: Any = ctypes.c_char.from_buffer
+
+
+class BriefUploads:
+    """The memory that small arrays go to the default stream's copies through.
+
+    Parameters
+    ----------
+    port : Port
+        The driver.
+    """
+
+    def __init__(self, port: Port) -> None:
+        self._port = port
+        self._upload_async = port.upload_async
+        self._lock = free_in_children(Lock())
+        self._left = RENTED
+        self._memory: Any = None
+        self._parts: list[tuple[int, SlotEvent]] = []
+        self._number = 0
+        self._at = self._end = 0  # the addresses of what is free of the part in use
+
+    def upload(self, ptr: int, array: np.ndarray[Any, Any], nbytes: int) -> bool:
+        """Queue a copy of an array to the device on the default stream; it has been read on return.
+
+        Returns False, and does nothing, for the first uploads, and for arrays that leave no room for others.
+
+        Raises
+        ------
+        OutOfMemory
+            The system grants no pinned memory.
+        """
+        if self._left or nbytes > MOST_NBYTES:
+            self._left -= self._left > 0
+            return False
+        try:
+            address = _address_of(_byte_of(array))
+        except (TypeError, ValueError):  # it may not be written to, or is of times
+            address = array.ctypes.data
+        with self._lock:
+            at = self._at
+            if at + nbytes > self._end:
+                at = self._begin_part()
+            self._at = at + nbytes + -nbytes % _ALIGNMENT
+            _copy(at, address, nbytes)
+            self._upload_async(ptr, at, nbytes, 0)
+        return True
+
+    def _begin_part(self) -> int:
+        """Return where the next part begins, once the device has read what was in it."""
+        if not self._parts:
+            first, self._memory = self._port.allocate_pinned(NUM_PARTS * PART_NBYTES)
+            self._parts = [(first + i * PART_NBYTES, self._port.make_event()) for i in range(NUM_PARTS)]
+        else:
+            _, event = self._parts[self._number]
+            event.record(0)
+            self._number = (self._number + 1) % NUM_PARTS
+        begin, event = self._parts[self._number]
+        event.synchronize()
+        self._end = begin + PART_NBYTES
+        return begin
