@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._config import config
 from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
 from oxinp._core.host.fallback import (
@@ -41,6 +40,7 @@ from oxinp._core.host.foreign import (
     knows_ours,
 )
 from oxinp._core.host.spellings import with_spelling
+from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Placed, Unsupported
 from oxinp._core.lazy.handle import Handle
@@ -211,6 +211,7 @@ def with_fallback(
     """
     asks = dispatches(numpy_function)
     call_numpy = of_one(numpy_function)
+    weight = WEIGHTS.get(name)
 
     def undecided(*args: Any, **kwargs: Any) -> Any:
         if SUBCLASSES and (result := call_function(numpy_function, args, kwargs)) is not NotImplemented:
@@ -245,12 +246,12 @@ def with_fallback(
         is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
         if is_one and (held := args[0]._held) is not None and held.host is None:
             return undecided(*args)
-        has_room = most is None or most(args) * 16 < config.offload_threshold
-        if len(args) <= last and "out" not in kwargs and not REPORTS and has_room:
+        if len(args) <= last and "out" not in kwargs and not REPORTS:
+            room = 0 if most is None else most(args) * 16
             result = (
-                on_host(call_numpy, args[0])
-                if is_one
-                else on_hosts(numpy_function, args, kwargs, config.offload_threshold)
+                on_host(call_numpy, args[0], weight)
+                if is_one and not room
+                else on_hosts(numpy_function, args, kwargs, is_placed=True, weight=weight, room=room)
             )
             if result is not NOT_DONE:
                 return result

@@ -21,6 +21,7 @@ from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted_as_argument
 from oxinp._core.lazy.handle import begin_writing, end_writing, host_view, is_writeable
+from oxinp._core.lazy.placement import is_host
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp._core.memory.host_side import is_dense
 from oxinp._runtime.counters import stats
@@ -168,7 +169,13 @@ NOT_DONE: Any = object()
 
 
 def on_hosts(
-    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], max_nbytes: float | None = None
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    is_placed: bool = False,
+    weight: float | None = None,
+    room: float = 0,
 ) -> Any:
     """Let NumPy compute on arrays that are all valid on the host, as `call` does, in less time.
 
@@ -178,8 +185,13 @@ def on_hosts(
         NumPy's; it writes to none of its arguments.
     args, kwargs
         Its arguments.
-    max_nbytes : float, optional
-        The size that one of the arrays must not reach, and one of them be an array; without it any will do.
+    is_placed : bool
+        Whether one of them has to be an array, and all be as small as is the host's; else any will do.
+    weight : float or None
+        How much longer the function takes than adding its largest array, where it is the host's by what has been
+        learned as well.
+    room : float
+        The most bytes of a result, where that may be larger than the arguments.
 
     Returns
     -------
@@ -222,8 +234,10 @@ def on_hosts(
             given.append(parts if type(value) is list else tuple(parts))
         else:
             return NOT_DONE
-    if max_nbytes is not None and not 0 <= nbytes < max_nbytes:
-        return NOT_DONE
+    if is_placed:
+        size = max(nbytes, room) if room else nbytes
+        if nbytes < 0 or (size >= config.offload_threshold and (weight is None or not is_host(size, weight))):
+            return NOT_DONE
     if are_plain:
         result = call_quickly(function, given, kwargs, has_elements=nbytes > 0)
     else:
@@ -293,8 +307,8 @@ def is_new(result: np.ndarray[Any, Any], given: Sequence[Any]) -> bool:
     return True
 
 
-def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
-    """Do what `on_hosts` does for one array of ours and nothing else, which most calls have, below the threshold.
+def on_host(call_numpy: Callable[[Any], Any], array: Any, weight: float | None = None) -> Any:
+    """Do what `on_hosts` does for one array of ours that is placed and nothing else, which most calls have.
 
     What calls NumPy's function is of `hearing.of_one`.
     """
@@ -304,7 +318,7 @@ def on_host(call_numpy: Callable[[Any], Any], array: Any) -> Any:
     if host is None or (type(view) is tuple and not view[1]):
         return NOT_DONE
     seen = array._seen if array._host is host else host_view(array)
-    if seen.nbytes >= config.offload_threshold:
+    if seen.nbytes >= config.offload_threshold and (weight is None or not is_host(seen.nbytes, weight)):
         return NOT_DONE
     result = call_numpy(seen)
     if type(result) is _NumpyArray:

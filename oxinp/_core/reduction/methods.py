@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._config import config
 from oxinp._core.errors.hearing import of_one
 from oxinp._core.host.fallback import NOT_DONE, call, on_host, on_hosts
 from oxinp._core.host.spellings import with_spelling
@@ -36,11 +35,7 @@ def _method(
                 return total
         if len(args) <= out_position and "out" not in kwargs and not REPORTS:
             is_plain = not args and not kwargs and type(self) is types.ndarray
-            result = (
-                on_host(call_numpy, self)
-                if is_plain
-                else on_hosts(numpys, (self, *args), kwargs, config.offload_threshold)
-            )
+            result = on_host(call_numpy, self) if is_plain else on_hosts(numpys, (self, *args), kwargs, is_placed=True)
             if result is not NOT_DONE:
                 return result
         try:
