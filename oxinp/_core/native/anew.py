@@ -20,10 +20,20 @@ from oxinp._core.lazy.balance import LAUNCH
 from oxinp._core.native import objects
 from oxinp._core.native.assembler import filled, stand_ins
 from oxinp._core.native.call import ARGUMENTS, FLAGS, GIVEN, KEYWORDS, REALS, Call
-from oxinp._core.native.function import LIGHT, SEEN
+from oxinp._core.native.function import HELD, HOST, KNOWN, LIGHT, NONE, SEEN, VIEW
 from oxinp._core.native.loops import ALIGNED, CONTIGUOUS, OWNER, WRITEABLE
 from oxinp._core.native.numbers import NUMBERS
-from oxinp._core.native.objects import ARRAY_BASE, ARRAY_DTYPE, ARRAY_FLAGS, LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.objects import (
+    ARRAY_BASE,
+    ARRAY_DTYPE,
+    ARRAY_FLAGS,
+    LIST_ITEMS,
+    SIZE,
+    TUPLE_ITEMS,
+    TUPLE_SUBCLASS,
+    TYPE,
+    TYPE_FLAGS,
+)
 
 _MOST = 6
 _PASSED_ON = GIVEN + 8  # behind the function
@@ -31,7 +41,13 @@ _COUNT, _HAS_ARRAYS, _IS_ARGUMENT, _ITEMS, _LEFT = (_PASSED_ON + 8 * (_MOST + i)
 _STATE = _LEFT
 _ROOM = _LEFT + 8
 _KEYWORDS = tuple(
-    map(sys.intern, ("axes", "axis", "decimals", "dtype", "k", "keepdims", "minlength", "order", "shift"))
+    map(
+        sys.intern,
+        (
+            *("axes", "axis", "bins", "decimals", "dtype", "k", "keepdims", "kind", "minlength", "mode", "order"),
+            *("rcond", "return_counts", "return_index", "return_inverse", "shift", "side", "weights"),
+        ),
+    )
 )
 """Names of arguments that may be given by them: with these, functions warn of floating-point errors alone."""
 _FUNCTION, _BEFORE = stand_ins(2)
@@ -79,10 +95,8 @@ class _Anew(Call):
         code.store("rsp", _IS_ARGUMENT, "rax")
 
     def require_array(self, share: int, weight: float) -> None:
-        """Go to the general function unless `r12` has an array of the host's, given by position."""
+        """Go to the general function unless `r12` has an array of the host's."""
         code = self.code
-        code.compare_number("rbx", 0)
-        code.jump("general", "le")
         self.load_seen("r13", "r12", storage="r8")
         self.require_host("r12", "r13", share=share, is_learned=bool(weight))
         self.require_elements("r13", _KINDS)
@@ -109,15 +123,9 @@ class _Anew(Call):
         code.label("array")
         self.require_array(share, weight)
         code.jump("known")
-        code.label("list")  # of arrays only: NumPy takes other lists for something else than tuples
-        code.load("rdx", "r12", LIST_ITEMS)
-        code.load("rcx", "r12", SIZE)
-        code.compare_number("rcx", 0)
-        code.jump("general", "e")
-        code.load("rax", "rdx")
-        code.load("rax", "rax", TYPE)
-        self.if_one_of("rax", (self.kind,), "items")
-        code.jump("general")
+        code.label("list")
+        self.if_arrays_listed("items")
+        self.require_numbers("known")
         code.label("tuple")
         code.move("rdx", "r12")
         code.add("rdx", TUPLE_ITEMS)
@@ -132,9 +140,13 @@ class _Anew(Call):
         self.load_item()
         code.load("rax", "r12", TYPE)
         self.if_one_of("rax", (int, type(None), np.int64), "next item")
+        self.if_one_of("rax", (list,), "list in tuple")
         self.unless_type("r12", self.kind, "general")
         self.require_array(share, weight)
         code.jump("next item")
+        code.label("list in tuple")
+        self.if_arrays_listed("general")
+        self.require_numbers("next item")
         code.label("known")
         code.add("rbp", 8)
         code.add("rbx", -2)
@@ -142,6 +154,34 @@ class _Anew(Call):
         code.jump("next argument", "ne")
         code.compare_number_with("rsp", _HAS_ARRAYS, 0)
         code.jump("general", "e")
+
+    def if_arrays_listed(self, label: str) -> None:
+        """Go to a label where the list in `r12` begins with an array of ours; to the general function if it is empty.
+
+        NumPy takes lists of arrays for the same as tuples of them, and other lists not.
+        """
+        code = self.code
+        code.load("rdx", "r12", LIST_ITEMS)
+        code.load("r8", "r12", SIZE)
+        code.compare_number("r8", 0)
+        code.jump("general", "e")
+        code.load("rax", "rdx")
+        code.load("rax", "rax", TYPE)
+        self.if_one_of("rax", (self.kind,), label)
+
+    def require_numbers(self, done: str) -> None:
+        """Go to a label, unless any of the `r8` objects at `rdx` is something else than a number."""
+        code, again, is_number = self.code, self.new_label(), self.new_label()
+        code.label(again)
+        code.load("rax", "rdx")
+        code.load("rax", "rax", TYPE)
+        self.if_one_of("rax", (int, float, *NUMBERS), is_number)
+        code.jump("general")
+        code.label(is_number)
+        code.add("rdx", 8)
+        code.add("r8", -1)
+        code.jump(again, "ne")
+        code.jump(done)
 
     def load_item(self) -> None:
         """Let `r12` have the next item of a tuple or a list."""
@@ -169,13 +209,17 @@ class _Anew(Call):
         code.label("pass next")
         code.load("r12", "rbp")
         code.load("rax", "r12", TYPE)
-        code.load("rdx", "r12", LIST_ITEMS)
-        self.if_one_of("rax", (list,), "pass items")
+        self.if_one_of("rax", (list,), "pass list")
         code.move("rdx", "r12")
         code.add("rdx", TUPLE_ITEMS)
         self.if_one_of("rax", (tuple,), "pass items")
+        code.label("pass as it is")
         self.let_be_view()
         code.jump("passed")
+        code.label("pass list")
+        code.load("rdx", "r12", LIST_ITEMS)
+        code.load("rax", "rdx")
+        self.unless_type("rax", self.kind, "pass as it is")
         code.label("pass items")
         code.store("rsp", _ITEMS, "rdx")
         code.load("rdi", "r12", SIZE)
@@ -267,17 +311,17 @@ class _Anew(Call):
         code.label("given back")
 
 
-def _require_new(call: _Anew, label: str) -> None:
-    """Go to a label unless the array in `r13` has memory of its own, or all of that of one that nobody else has."""
-    code = call.code
-    for flags, found in ((_IS_OWN, "is owner"), (_IS_PLAIN, "is plain")):
-        code.load_int("rax", "r13", ARRAY_FLAGS)
+def _require_new(call: _Anew, array: str, label: str) -> None:
+    """Go to a label unless an array has memory of its own, or all of that of one nobody else has; `r12` changes."""
+    code, is_plain, is_new = call.code, call.new_label(), call.new_label()
+    for flags, found in ((_IS_OWN, is_new), (_IS_PLAIN, is_plain)):
+        code.load_int("rax", array, ARRAY_FLAGS)
         code.and_number("rax", flags)
         code.compare_number("rax", flags)
         code.jump(found, "e")
     code.jump(label)
-    code.label("is plain")
-    code.load("r12", "r13", ARRAY_BASE)
+    code.label(is_plain)
+    code.load("r12", array, ARRAY_BASE)
     code.compare_number("r12", 0)
     code.jump(label, "e")
     call.unless_type("r12", np.ndarray, label)
@@ -285,21 +329,76 @@ def _require_new(call: _Anew, label: str) -> None:
     code.jump(label, "ne")
     code.test_with("r12", ARRAY_FLAGS, OWNER)
     code.jump(label, "e")
-    call.require_same_count("r12", "r13", label)
-    code.label("is owner")
+    call.require_same_count("r12", array, label)
+    code.label(is_new)
 
 
-def anew(kind: type, before: int, function: Callable[..., Any], most: int, share: int, weight: float) -> bytes:
+def _wrap_items(call: _Anew, *, are_columns: bool) -> None:
+    """Let the tuple in `r13`, which nobody else has, have ours for NumPy's arrays, all of which are to be new.
+
+    Those that share a new array, whose columns they are, are copied.
+    """
+    code = call.code
+    code.compare_number_with("r13", 0, 1)  # references
+    code.jump("too large", "ne")
+    code.move("rbx", "r13")
+    code.load("r14", "r13", SIZE)
+    code.label("wrap next")
+    code.add("r14", -1)
+    code.jump("are wrapped", "s")
+    code.load("rbp", "rbx", TUPLE_ITEMS)
+    code.add("rbx", 8)
+    code.load("rax", "rbp", TYPE)
+    call.if_one_of("rax", _RETURNED, "wrap next")
+    call.unless_type("rbp", np.ndarray, "too large")
+    call.require_elements("rbp", _KINDS, "too large")
+    code.compare_number_with("rbp", 0, 1)
+    code.jump("too large", "ne")
+    _require_new(call, "rbp", "copy item" if are_columns else "too large")
+    code.label("wrap item")
+    call.make_handle("rbp", "r12")
+    call.put("r12", HOST, "rbp")
+    for attribute in (HELD, VIEW, KNOWN):
+        call.put("r12", attribute, NONE)
+    code.store("rbx", TUPLE_ITEMS - 8, "r12")
+    code.jump("wrap next")
+    if are_columns:
+        code.label("copy item")
+        code.set("rdi", id(np.ndarray.copy))
+        code.move("rsi", "rbp")
+        code.call(objects.address("PyObject_CallOneArg"))
+        code.compare_number("rax", 0)
+        code.jump("no handle", "e")
+        code.store("rbx", TUPLE_ITEMS - 8, "rax")
+        call.drop("rbp")
+        code.load("rbp", "rbx", TUPLE_ITEMS - 8)
+        code.jump("wrap item")
+    code.label("are wrapped")
+    code.move("rax", "r13")
+    code.jump("return")
+
+
+def anew(
+    kind: type,
+    before: int,
+    function: Callable[..., Any],
+    most: int,
+    *,
+    share: int = 1,
+    weight: float = 0.0,
+    are_columns: bool = False,
+) -> bytes:
     """Return the code of a function of up to so many positional arguments, none of which it writes to.
 
     Arrays are the host's up to `share` times the threshold, or by what has been learned if there is a weight, see
-    `Op.host_weight`.
+    `Op.host_weight`. In a tuple it may return the columns of a new array.
     """
-    return filled(_code(kind, most, share, weight), {_FUNCTION: id(function), _BEFORE: before})
+    code = _code(kind, most, share, weight, are_columns)
+    return filled(code, {_FUNCTION: id(function), _BEFORE: before})
 
 
 @functools.cache
-def _code(kind: type, most: int, share: int, weight: float) -> bytes:
+def _code(kind: type, most: int, share: int, weight: float, are_columns: bool) -> bytes:
     """Return the code of all such functions, with numbers that stand for what differs."""
     call = _Anew(kind, _BEFORE, _ROOM)
     code = call.code
@@ -323,13 +422,20 @@ def _code(kind: type, most: int, share: int, weight: float) -> bytes:
     code.label("returned")
     code.load("rax", "r13", TYPE)
     call.if_one_of("rax", _RETURNED, "is new")
-    call.unless_type("r13", np.ndarray, "too large")
+    call.unless_type("r13", np.ndarray, "is no array")
     code.compare_number_with("rsp", _IS_ARGUMENT, 0)
     code.jump("too large", "ne")
-    _require_new(call, "too large")
+    _require_new(call, "r13", "too large")
     call.require_elements("r13", _KINDS, "too large")
     code.label("is new")
-    call.return_new("r13", "r12", is_few=False)
+    call.wrap("r13", "r12", is_few=False)
+    code.label("is no array")
+    code.load("rax", "r13", TYPE)
+    code.test_with("rax", TYPE_FLAGS, TUPLE_SUBCLASS)
+    code.jump("too large", "e")
+    _wrap_items(call, are_columns=are_columns)
+    call.end_wrap("r13")
+    call.end_call()
     return code.assembled()
 
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.lazy.balance import LAUNCH
+from oxinp._core.host.weights import WEIGHTS
+from oxinp._core.lazy.balance import HEAVY, LAUNCH
 from oxinp._core.native import names, objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, REALS, Call
@@ -32,7 +33,6 @@ from oxinp._core.native.objects import (
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
 from oxinp._core.native.reductions import reduction
 from oxinp._core.native.shapes import reshaped, transposed, view, view_by
-from oxinp._core.ops.roll import HOST_WEIGHT as ROLL_WEIGHT
 
 _MOST_JOINED = 8
 
@@ -250,26 +250,23 @@ _BY_METHOD = frozenset(
 """Functions that do what methods of the same name do, with the same parameters, and more around it."""
 
 
-_LEARNED: dict[str, float] = {
-    **dict.fromkeys((*names.REDUCTIONS, "argmax", "argmin", "count_nonzero", "linalg.norm", "prod", "std", "var"), 0.5),
-    **dict.fromkeys(("allclose", "array_equal", "average", "clip", "copy", "cumprod", "cumsum", "diff"), 1.0),
-    **dict.fromkeys(("flatten", "isclose", "median", "round", "trace", "tril", "triu"), 1.0),
-    "roll": ROLL_WEIGHT,
-}
-"""Functions and methods of arrays that are the host's by what has been learned, too, and their weights.
+def _weight(name: str) -> float:
+    """Return the weight of a function or method, 0 of those whose calls are weighed one by one, or not learned of.
 
-See `Op.host_weight`. None makes more elements than it is given.
-"""
+    None of the others that are answered here makes more elements than it is given.
+    """
+    weight = WEIGHTS.get(name, 0.0)
+    return weight if weight < HEAVY else 0.0
 
 
-def _anew(name: str, share: int = 1) -> _Maker:
-    """Return what makes the code of a function by its name in NumPy, which is not looked for before."""
+def _anew(name: str, share: int = 1, *, are_columns: bool = False) -> _Maker:
+    """Return what makes the code of a function by its name in NumPy, which is not looked for before; see `anew`."""
 
     def make(kind: type, before: int) -> bytes:
-        function, weight = attrgetter(name)(np), _LEARNED.get(name, 0.0)
+        function = attrgetter(name)(np)
         numpys = getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(function)
         most = most_positional(function)
-        return anew(kind, before, function=numpys, most=most, share=share, weight=weight)
+        return anew(kind, before, numpys, most, share=share, weight=_weight(name), are_columns=are_columns)
 
     return make
 
@@ -277,8 +274,8 @@ def _anew(name: str, share: int = 1) -> _Maker:
 def _method_anew(name: str) -> _Maker:
     """Return what makes the code of a method by its name."""
     method = getattr(np.ndarray, name)
-    most, weight = most_positional(method), _LEARNED.get(name, 0.0)
-    return lambda kind, before: anew(kind, before, method, most, share=1, weight=weight)
+    most, weight = most_positional(method), _weight(name)
+    return lambda kind, before: anew(kind, before, method, most, weight=weight, are_columns=name == "nonzero")
 
 
 def _or(maker: _Maker, other: _Maker) -> _Maker:
@@ -298,7 +295,8 @@ FUNCTIONS: dict[str, _Maker] = {
     "outer": partial(outer, function=np.multiply.outer),
     **{name: _anew(name) for name in names.ANEW},
     "roll": _anew("roll"),
-    "linalg.norm": _anew("linalg.norm"),
+    **{f"linalg.{name}": _anew(f"linalg.{name}") for name in ("norm", *names.DECOMPOSITIONS)},
+    "nonzero": _anew("nonzero", are_columns=True),
     **{f"fft.{name}": _anew(f"fft.{name}", _TRANSFORMS_SHARE) for name in names.TRANSFORMS},
     **{name: _or(partial(reduction, name=name), _anew(name)) for name in names.REDUCTIONS},
     "flip": partial(view, function=_in_c(np.flip)),
@@ -306,7 +304,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "reshape": partial(view_by, function=np.ndarray.reshape, counts=(2,)),
     "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
     "transpose": partial(view, function=np.ndarray.transpose),
-    "where": partial(chosen, function=_in_c(np.where)),
+    "where": _or(partial(chosen, function=_in_c(np.where)), _anew("where", are_columns=True)),
     "ones": _or(partial(filled, value=ONE), partial(of_shape, function=np.ones)),
     "zeros": partial(of_shape, function=np.zeros),
     "zeros_like": partial(of_array, function=_in_c(np.zeros_like), is_light=True),
@@ -321,6 +319,7 @@ METHODS: dict[str, _Maker] = {
     **{name: _or(partial(reduction, name=name), _method_anew(name)) for name in names.REDUCTIONS},
     **{name: _method_anew(name) for name in names.METHODS_ANEW},
     "astype": cast,
+    "nonzero": _method_anew("nonzero"),
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,
     "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),

@@ -42,12 +42,29 @@ OF_NUMBERS = ("add", "subtract", "multiply", "true_divide")
 REDUCTIONS = ("sum", "mean", "max", "min", "any", "all")
 """Functions and methods that make a number of an array."""
 ANEW = (
-    *("append", "average", "bincount", "convolve", "copy", "correlate", "count_nonzero", "cumprod", "delete"),
-    *("diff", "digitize", "einsum", "full_like", "gradient", "hstack", "inner", "insert", "interp", "isclose", "isin"),
-    *("median", "prod", "round", "searchsorted", "sort", "stack", "std", "take", "tensordot", "trace", "tril"),
-    *("triu", "var", "vdot", "vstack", "allclose", "array_equal", "argmax", "argmin", "argsort", "clip", "cumsum"),
+    *("allclose", "append", "argmax", "argmin", "argpartition", "argsort", "argwhere", "array_equal", "average"),
+    *("bincount", "clip", "column_stack", "convolve", "copy", "corrcoef", "correlate", "count_nonzero", "cov", "cross"),
+    *("cumprod", "cumsum", "delete", "diff", "digitize", "dstack", "einsum", "flatnonzero", "full_like", "gradient"),
+    *(
+        "histogram",
+        "hstack",
+        "inner",
+        "insert",
+        "interp",
+        "isclose",
+        "isin",
+        "lexsort",
+        "median",
+        "nan_to_num",
+        "nansum",
+    ),
+    *("partition", "percentile", "polyval", "prod", "ptp", "quantile", "round", "searchsorted", "sort", "stack"),
+    *("std", "take", "take_along_axis", "tensordot", "trace", "trapezoid", "tril", "triu", "unique", "var", "vdot"),
+    *("vstack",),
 )
-"""Functions that make something new, as large as what they are given at most, and no tuple."""
+"""Functions that make something new, as large as what they are given at most, or a tuple of such."""
+DECOMPOSITIONS = ("eig", "eigh", "eigvals", "eigvalsh", "lstsq", "pinv", "qr", "slogdet", "svd")
+"""Those of `numpy.linalg`."""
 TRANSFORMS = (
     *("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),
     *("fftshift", "ifftshift"),
@@ -56,6 +73,7 @@ TRANSFORMS = (
 FUNCTIONS = (
     *("arange", "array", "asarray", "concatenate", "dot", "empty", "empty_like", "flip", "full", "linalg.norm"),
     *(
+        "nonzero",
         "ones",
         "ones_like",
         "outer",
@@ -70,6 +88,7 @@ FUNCTIONS = (
     ),
     *REDUCTIONS,
     *ANEW,
+    *(f"linalg.{name}" for name in DECOMPOSITIONS),
     *(f"fft.{name}" for name in TRANSFORMS),
 )
 """Functions of NumPy's whose likes of ours have code, in its submodules, too."""
@@ -80,7 +99,7 @@ METHODS_ANEW = (
 METHODS_OF_ONE = ("argmax", "argmin", "argsort", "copy")
 """Those that are mostly called with nothing else."""
 METHODS = (
-    *("astype", "ravel", "reshape", "swapaxes", "transpose"),
+    *("astype", "nonzero", "ravel", "reshape", "swapaxes", "transpose"),
     *REDUCTIONS,
     *METHODS_OF_ONE,
     *METHODS_ANEW,
@@ -93,6 +112,7 @@ __all__ = [
     "ANEW",
     "ASKING",
     "BINARY",
+    "DECOMPOSITIONS",
     "FUNCTIONS",
     "METHODS",
     "METHODS_ANEW",

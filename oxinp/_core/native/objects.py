@@ -35,6 +35,8 @@ POSITIVE, ZERO, NEGATIVE = (8, 1, 10) if sys.version_info >= (3, 12) else (1, 0,
 INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
 
 _OF_TYPES = {"dealloc": 48, "number": 96, "sequence": 104, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}
+TYPE_FLAGS = 168  # where types have which kinds of Python's they are, of 32 bits
+TUPLE_SUBCLASS = 1 << 26
 ALLOC = _OF_TYPES["alloc"]  # where types have what makes an object
 FREE = 320  # where types have what frees an object
 _WEAK_REFERENCES = 208  # where types have where objects have these
@@ -171,6 +173,8 @@ def _holds_as_known() -> bool:
         and ctypes.c_ssize_t.from_address(id(items) + SIZE).value == 2
         and ctypes.c_void_p.from_address(ctypes.c_void_p.from_address(id(items) + LIST_ITEMS).value or 0).value == id(x)
         and ctypes.c_void_p.from_address(id(item) + TUPLE_ITEMS).value == id(x)
+        and [ctypes.c_int.from_address(id(kind) + TYPE_FLAGS).value & TUPLE_SUBCLASS for kind in (tuple, list)]
+        == [TUPLE_SUBCLASS, 0]
         and ctypes.c_int.from_address(id(number) + INT_DIGIT).value == number
         and ctypes.c_ssize_t.from_address(id(named) + SIZE).value == 1
         and ctypes.c_ssize_t.from_address(id(words) + DTYPE_ITEMSIZE).value == 28
