@@ -267,6 +267,20 @@ def test_what_is_copied_in_turn_is_not_forgotten_with_what_larger_work_gains():
     assert learned.limit == 0
 
 
+def test_what_is_copied_in_turn_does_not_outlast_what_larger_work_gains():
+    learned = Balance()
+    learned._settle(2)
+    learned.waited()
+    for _ in range(3000):
+        learned.takes(100_000, price=200.0, times=1)  # the host's small work gains more than the copies take
+        learned.computed_call(
+            learned.ran(320_000, ()), 64.0 * 320_000, times=1
+        )  # and so does the device's large work, in each turn
+        learned.fetched(1000)
+        learned.uploaded(1000, 1000)
+        assert learned.limit == 131072
+
+
 def test_copies_from_larger_arrays_count_against_what_the_host_gains():
     learned = Balance()
     learned._settle(NUM_SIZES)

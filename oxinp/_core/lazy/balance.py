@@ -139,6 +139,7 @@ class Balance:
         "_most",
         "_moving",
         "_num_suspended",
+        "_outlasted",
         "_return",
         "_sampled_below",
         "_shares",
@@ -180,6 +181,7 @@ class Balance:
         self._source = 0  # the size of the largest arrays that those were computed from
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
         self._in_turn = 0.0  # of these, those of fetches and uploads in turn
+        self._outlasted = 0.0  # of those in turn, what was as long ago as gains that are not remembered
         self._fetch = 0.0  # microseconds of the latest fetch, until something is uploaded
         self._moving = 0.0  # microseconds of copies to come that have been counted: arrays follow the last change
         self._return, self._switch = RETURN, SWITCH
@@ -481,8 +483,10 @@ class Balance:
                 if weight > most:
                     share = min(share, most / weight) if is_forgetful else share
                     if size == self._source:  # what its results cost was as long ago
-                        # What is fetched, worked on and uploaded again gains nothing there: all of that counts.
+                        # What is fetched, worked on and uploaded again gains nothing there: all of that counts. Larger
+                        # arrays would spare it, but not for what their gains are no longer remembered from.
                         self._between += (most / weight - 1) * (self._between - self._in_turn)
+                        self._outlasted += (1 - most / weight) * (self._in_turn - self._outlasted)
         # What is on the host is remembered alike, of all sizes, and so is what copies cost and what they spare.
         excess = (
             max(max(weights[:level]) / self._return, -min(weights[:level]) / (RETURN + self._between)) if level else 0
@@ -503,7 +507,7 @@ class Balance:
         switch = SWITCH if level else self._switch  # what has been dear is the way from the device
         for size in sizes:
             there = sums[size + 1] + (self._between if size < self._source else 0.0)  # which that would not spare
-            there += crossings[size + 1]
+            there += crossings[size + 1] + (self._outlasted if size >= self._source else 0.0)
             if self._is_better(present - there, size, switch):
                 better.append((there, size + 1))
         if better:
@@ -543,7 +547,7 @@ class Balance:
         self._won = [0.0] * level + gains + self._won[level + len(gains) :]
         self._weights = [0.0] * (NUM_SIZES - len(kept)) + kept
         self._crossings.forget(level if kept else NUM_SIZES)
-        self._between = self._in_turn = self._fetch = 0.0
+        self._between = self._in_turn = self._outlasted = self._fetch = 0.0
         self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
         self._earned = 0.0
