@@ -22,7 +22,8 @@ from oxinp._core.host.foreign import KNOWN
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.calls import is_waiting
-from oxinp._core.lazy.handle import Handle, fetch
+from oxinp._core.lazy.handle import Handle
+from oxinp._core.lazy.indices import fetched
 from oxinp._core.lazy.record import paired
 from oxinp._core.lazy.results import types, wrap_pending
 from oxinp._core.memory.storage import Storage
@@ -39,7 +40,7 @@ def _value(scalar: Any) -> Any:
     """Return the NumPy scalar, waiting for it the first time."""
     storage = scalar._storage
     if storage.host is None:
-        attempt(_keep, storage, fetch(scalar))
+        attempt(_keep, storage, fetched(scalar))
     return storage.host[()]
 
 

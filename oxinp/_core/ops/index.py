@@ -28,6 +28,7 @@ from oxinp._core.lazy.handle import (
     host_and_view,
     host_view,
 )
+from oxinp._core.lazy.indices import note_source
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import store
@@ -459,7 +460,9 @@ def _element(array: Handle, layout: Layout) -> Any:
         leaves = (entry_at(layout.offset, leaves[0]),)
     known = element.programs  # `copying`, spelled out
     graph = None if known is None else known.get(("copy", layout.dtype))
-    return wrap_pending((graph or copying(element.layout, layout.dtype), leaves, mask))
+    found = wrap_pending((graph or copying(element.layout, layout.dtype), leaves, mask))
+    note_source(found, storage)
+    return found
 
 
 types.selected = _gathered_now
