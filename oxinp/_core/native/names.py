@@ -45,22 +45,10 @@ ANEW = (
     *("allclose", "append", "argmax", "argmin", "argpartition", "argsort", "argwhere", "array_equal", "average"),
     *("bincount", "clip", "column_stack", "convolve", "copy", "corrcoef", "correlate", "count_nonzero", "cov", "cross"),
     *("cumprod", "cumsum", "delete", "diff", "digitize", "dstack", "einsum", "flatnonzero", "full_like", "gradient"),
-    *(
-        "histogram",
-        "hstack",
-        "inner",
-        "insert",
-        "interp",
-        "isclose",
-        "isin",
-        "lexsort",
-        "median",
-        "nan_to_num",
-        "nansum",
-    ),
-    *("partition", "percentile", "polyval", "prod", "ptp", "quantile", "round", "searchsorted", "sort", "stack"),
-    *("std", "take", "take_along_axis", "tensordot", "trace", "trapezoid", "tril", "triu", "unique", "var", "vdot"),
-    *("vstack",),
+    *("histogram", "hstack", "inner", "insert", "interp", "isclose", "isin", "lexsort", "median", "nan_to_num"),
+    *("nansum", "partition", "percentile", "polyval", "prod", "ptp", "quantile", "round", "searchsorted", "sort"),
+    *("stack", "std", "take", "take_along_axis", "tensordot", "trace", "trapezoid", "tril", "triu", "unique", "var"),
+    *("vdot", "vstack"),
 )
 """Functions that make something new, as large as what they are given at most, or a tuple of such."""
 DECOMPOSITIONS = ("eig", "eigh", "eigvals", "eigvalsh", "lstsq", "pinv", "qr", "slogdet", "svd")
