@@ -155,7 +155,7 @@ def written(array: Handle, key: Handle, value: Handle) -> tuple[Handle, Handle] 
         return None
     count(selection.kind, 1)
     weigh(selection)
-    is_key = key._held is mask.storage and mask.layout.ndim == layout.ndim
+    is_key = mask.storage is not None and key._held is mask.storage and mask.layout.ndim == layout.ndim
     return key if is_key else mask.among(layout.ndim), selection.all
 
 
@@ -190,7 +190,7 @@ class Reducible(NamedTuple):
     """What is reduced for elements that have not been selected: all of them, over some axes, where a mask is true."""
 
     elements: Handle
-    axis: tuple[int, ...] | None
+    axis: int | tuple[int, ...] | None
     mask: Handle
 
 
@@ -204,7 +204,9 @@ def reducible(array: Handle, axis: Any) -> Reducible | None:
     selection = held.selection
     mask, ndim = selection.mask, selection.layout.ndim
     count(selection.kind, 1)
-    return Reducible(selection.all, axis if axis is None else tuple(range(mask.layout.ndim)), mask.among(ndim))
+    if axis is not None and mask.layout.ndim > 1:
+        axis = tuple(range(mask.layout.ndim))
+    return Reducible(selection.of(), axis, mask.among(ndim))
 
 
 def _is_cast(dtype: np.dtype[Any], target: np.dtype[Any]) -> bool:

@@ -24,10 +24,11 @@ from oxinp._core.lazy import explain, schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import copying
-from oxinp._core.lazy.handle import Handle, expression
-from oxinp._core.lazy.results import types, wrap_pending
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.handle import Handle, expression, host_view
+from oxinp._core.lazy.results import types, wrap_host, wrap_pending
+from oxinp._core.lazy.views import view_at
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
+from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage, Value
 from oxinp._runtime import here
 from oxinp._runtime.memory import Buffer
@@ -48,6 +49,11 @@ MAX_WAITING = 48
 """Selections that wait at most, for each keeps all elements."""
 MAX_NBYTES = 1 << 30
 """Of an array: of larger ones waiting takes little beside the work, and all elements may find no room."""
+MAX_NBYTES_READ, MAX_NBYTES_COPIED = 1 << 26, 1 << 16
+"""The same where the mask is on the host, which knows how many there are: to read all takes no longer than to tell the
+device which; and of such a mask, which is copied."""
+ON_HOST = "on the host"
+"""What masks there are made by."""
 PRICE = 20.0
 """Microseconds that the host takes to select or to write what has been selected, beside launches."""
 BYTES_PER_ELEMENT = 30.0
@@ -67,12 +73,13 @@ class Mask:
     ----------
     array : Handle
         The user's.
-    storage : Storage
+    storage : Storage or None
+        Its own; None of one that is on the host, which anybody may write to there.
     layout : Layout
     value : tuple
         The storage's: it has another one as soon as it is written to.
     kept : Handle
-        The mask's elements, pending, whatever is written to it.
+        The mask's elements, pending or on the host, whatever is written to it.
     kind : object
         By which it is remembered whether this pays.
     depth : int
@@ -83,17 +90,23 @@ class Mask:
 
     def __init__(self, array: Handle, kind: Any, depth: int = 0) -> None:
         storage: Any = array._held
-        self.value: Any
+        self.array, self.layout, self.kind, self.depth = array, array._known or array._layout, kind, depth
+        self.storage: Any = None
+        self.value: Any = None
+        self._count: int | None = None
+        if kind is ON_HOST:
+            self.kept = wrap_host(host_view(array).copy())
+            return
         self.kept = all_of(array)
         value = storage.value
         self.value = getattr(value, "made_of", None) or schedule.materialise(storage)
-        self.array, self.storage, self.layout = array, storage, array._known or array._layout
-        self.kind, self.depth = kind, depth
-        self._count: int | None = None
+        self.storage = storage
 
     def is_as_it_was(self, array: Handle) -> bool:
         """Whether an array is this mask, to which nothing has been written since, or written out again as in ``~m``."""
         storage: Any = array._held
+        if self.storage is None:
+            return array is self.array and _is_equal(array, self.kept)
         if storage is self.storage:
             value: Any = storage.value
             is_value = value is self.value or getattr(value, "made_of", None) is self.value  # see `masks.Chosen`
@@ -120,13 +133,15 @@ class Mask:
 
     def now(self) -> Handle:
         """Return the mask as it was, in an array that nobody writes to or has not."""
-        return self.array if self.is_as_it_was(self.array) else self.kept
+        return self.kept if self.storage is None or not self.is_as_it_was(self.array) else self.array
 
     def among(self, ndim: int) -> Handle:
         """Return the mask for all elements of what has more axes than the mask."""
-        array = self.now()
-        if ndim > self.layout.ndim:
-            array = view(array, lambda x: x[(..., *(None,) * (ndim - self.layout.ndim))])
+        array, more = self.now(), ndim - self.layout.ndim
+        if more:
+            own = array._known or array._layout
+            layout = Layout.at(own.dtype, (*own.shape, *[1] * more), (*own.strides, *[0] * more), own.offset)
+            array = view_at(array, layout)
         return array
 
 
@@ -164,11 +179,15 @@ class Selection:
         """Of what is selected, but for how many there are."""
         return self.layout.shape[self.mask.layout.ndim :]
 
+    def of(self) -> Handle:
+        """Return the array that the elements are selected from, as it was."""
+        source = self.source
+        is_source = source is not None and (source._held or source._storage).value is self.value
+        return source if is_source else self.all  # type: ignore[return-value]
+
     def selected(self) -> Any:
         """Return the elements."""
-        mask, source = self.mask, self.source
-        is_source = source is not None and source._storage.value is self.value
-        return types.selected(source if is_source else self.all, mask.now())
+        return types.selected(self.of(), self.mask.now())
 
 
 class Masked(Storage):
@@ -219,27 +238,37 @@ def select(array: Handle, mask: Handle) -> Any:
     if type(held) is Masked:
         return _select_within(array, held.selection)
     layout = array._layout if type(storage) is Masked else array._known
-    if not (storage and held and layout and own) or storage.host is not None or held.host is not None:
+    if not (storage and layout) or storage.host is not None:
+        return None
+    is_on_host = held is None or held.host is not None
+    if is_on_host:
+        own, most, made_by = mask._layout, MAX_NBYTES_READ, ON_HOST
+    elif own:
+        value: Any = held.value  # type: ignore[union-attr] # there is one
+        most, made_by = MAX_NBYTES, value[0].structure if value[0].nodes else None
+    else:
         return None
     if own.dtype is not BOOL or layout.shape[: own.ndim] != own.shape or not layout.size:
         return None
-    if not balance.limit <= layout.nbytes <= MAX_NBYTES or layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
+    if not balance.limit <= layout.nbytes <= most or layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         return None
-    if here.are_several or explain.REPORTS or current() is not quiet.state:
+    if here.are_several or explain.REPORTS or current() is not quiet.state or storage.value[2] & SHARED:
         return None
-    value: Any = held.value
-    given: Any = storage.value
     known = _latest()
-    if known is not None and not known.is_as_it_was(mask):
+    if known is not None and known.is_as_it_was(mask):
+        made_by = known.kind
+    else:
         known = None
-    made_by = (value[0].structure if value[0].nodes else None) if known is None else known.kind
     kind = made_by, layout.ndim, layout.dtype
-    if (value[2] | given[2]) & SHARED:
-        return None
     if _scores.get(kind, 0) < 0:
         count(kind, 1 / RETRIED)
         return None
     if known is None:
+        if is_on_host:
+            if own.nbytes > MAX_NBYTES_COPIED:
+                return None
+        elif value[2] & SHARED:
+            return None
         if made_by in _WRITTEN_OUT:
             schedule.materialise(storage)
         known = Mask(mask, made_by)
@@ -303,6 +332,14 @@ def _is_same(entry: Any, other: Any) -> bool:
     """Whether two leaves of a chain are one, or numbers that are alike."""
     kind = type(entry)
     return entry is other or (kind is type(other) and kind in NUMBERS and repr(entry) == repr(other))
+
+
+def _is_equal(array: Handle, kept: Handle) -> bool:
+    """Whether a mask that is on the host has the elements that have been kept of it."""
+    if array._held is not None and array._held.host is None:
+        return False
+    seen = host_view(array)
+    return seen.shape == kept._seen.shape and bool((seen == kept._seen).all())
 
 
 def is_on_device(elements: Any) -> bool:

@@ -62,7 +62,7 @@ _Generic = np.generic
 def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
     if type(key) is types.ndarray and (
-        (key._known is None and selections.is_mask(key)) or (key._known or key._layout).ndim
+        (key._known is None and key._held is not None and selections.is_mask(key)) or (key._known or key._layout).ndim
     ):
         return _gathered(array, key)
     storage = array._held or array._storage

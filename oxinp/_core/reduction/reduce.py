@@ -31,7 +31,7 @@ from oxinp._core.lazy.expr import (
 )
 from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
 from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, fetch, host_view
-from oxinp._core.lazy.masked import reducible
+from oxinp._core.lazy.masked import Reducible, reducible
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending, wrap_result
@@ -93,11 +93,10 @@ def reduce(
     Unsupported
         Where the device has no kernel, and where elements of `out` overlap.
     """
-    is_plain = (
+    is_usual = (
         out is None
         and keepdims is False
         and initial is NO_INITIAL
-        and where is True
         and mean is None
         and type(ddof) is int
         and ddof == 0
@@ -105,6 +104,7 @@ def reduce(
         and array._layout.nbytes >= balance.limit
         and current() is quiet.state
     )
+    is_plain = is_usual and where is True
     if is_plain and dtype is None and (axis is None or (type(axis) is int and array._layout.ndim == 2)):
         total = reduced(row, chain(array), axis=axis)
         if total is not None:
@@ -161,7 +161,7 @@ def reduce(
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average:
         _tell_of_few(row, array, where, axes, ddof, has_axes=result.ndim > 0)
-    if is_plain:
+    if is_usual and (is_plain or is_masked):
         _keep(row, value[0], dtype, axis, bound)
     total = _deferred(bound, leaves, value[2])
     if claim is not None:
@@ -239,11 +239,22 @@ def again(
         return None
     axis = args[0] if args else kwargs.get("axis")
     if array._known is None and row.name in _OF_CHOSEN and (chosen := reducible(array, axis)) is not None:
-        return reduce(row, chosen.elements, chosen.axis, dtype, where=chosen.mask)
+        return _reduced_where(row, chosen, dtype)
     if (array._known or array._layout).nbytes < balance.limit or current() is not quiet.state:
         return None
     is_plain = type(axis) is int or _is_plain_axis(axis)
     return reduced(row, chain(array), dtype, axis) if is_plain else None
+
+
+def _reduced_where(row: ReductionRow, chosen: Reducible, dtype: np.dtype[Any] | None) -> Any:
+    """Return the reduction of elements that are selected where a mask is true, for whom all are read."""
+    elements, axis, mask = chosen
+    layout = elements._known or elements._layout
+    if layout.nbytes >= balance.limit and _is_plain_axis(axis):
+        total = reduced(row, express(_MASKED, (elements, mask), layout), dtype, axis)
+        if total is not None:
+            return total
+    return reduce(row, elements, axis, dtype, where=mask)
 
 
 def _is_plain_axis(axis: Any) -> bool:
