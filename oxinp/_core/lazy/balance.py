@@ -450,7 +450,10 @@ class Balance:
             self._won[size] += microseconds
         else:
             self._won[size] *= max(1 + microseconds / (4 * MAX_WEIGHT), 0.0)
-        self._note()
+        self._due += 1  # `_note`, spelled out
+        if self._due >= _PERIOD:
+            self._due = 0
+            self._judge()
 
     def _note(self) -> None:
         self._due += 1

@@ -23,12 +23,12 @@ def brought(*operands: Any) -> bool:
     for each in operands:
         if not isinstance(each, Handle):
             continue
-        layout = each._known or each._layout
-        if layout.nbytes >= limit or (shape and layout.shape and layout.shape != shape):
+        storage = each._held
+        seen: Any = each._seen if storage is None else each._known or each._layout
+        if seen.nbytes >= limit or (shape and seen.shape and seen.shape != shape):
             return False
-        shape = shape or layout.shape
-        storage = each._held or each._storage
-        if storage.host is None:
+        shape = shape or seen.shape
+        if storage is not None and storage.host is None:
             value = storage.value
             if value is None or value[0].layout.nbytes >= limit or value[2] & SHARED:
                 return False

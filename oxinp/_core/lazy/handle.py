@@ -390,9 +390,10 @@ def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
         if explain.REPORTS:
             explain.note("copy", f"{layout.nbytes} B to the host", "read there")
         if layout.nbytes:
-            backend = device_of(leaves[0])
+            (entry,) = leaves
+            backend = entry.backend if type(entry) is Buffer else device_of(entry)
             host = host_blocks.empty(layout.nbytes, backend)
-            backend.download(host, leaves[0].ptr)
+            backend.download(host, entry.ptr)
         else:
             host = np.empty(0, np.uint8)
         held: np.ndarray[Any, Any] = np.ndarray(layout.shape, layout.dtype, host, 0, layout.strides)

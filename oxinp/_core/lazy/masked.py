@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._core.errors.state import current, quiet
+from oxinp._core.lazy.balance import CALL, balance
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.selections import NUMBERS, Masked, Selection, all_of, count, is_on_device, made, weigh, write_out
@@ -21,6 +22,10 @@ from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+HOST_WEIGHT = 0.5
+"""See `Op`: of reductions."""
 
 
 def shaped(array: Handle, *, is_counted: bool = True) -> Any:
@@ -204,6 +209,9 @@ def reducible(array: Handle, axis: Any) -> Reducible | None:
     selection = held.selection
     mask, ndim = selection.mask, selection.layout.ndim
     count(selection.kind, 1)
+    if mask.storage is None:  # NumPy reads less
+        nbytes = selection.layout.nbytes
+        balance.recorded(nbytes, (mask.share() - 1) * HOST_WEIGHT * nbytes, CALL)
     if axis is not None and mask.layout.ndim > 1:
         axis = tuple(range(mask.layout.ndim))
     return Reducible(selection.of(), axis, mask.among(ndim))

@@ -19,6 +19,8 @@ from operator import is_
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import numpy as np
+
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import explain, schedule
 from oxinp._core.lazy.balance import balance
@@ -96,6 +98,8 @@ class Mask:
         self._count: int | None = None
         if kind is ON_HOST:
             self.kept = wrap_host(host_view(array).copy())
+            self._count = int(np.count_nonzero(self.kept._seen))
+            self.kept._known = self.layout._dense or self.layout.dense
             return
         self.kept = all_of(array)
         value = storage.value
@@ -130,6 +134,10 @@ class Mask:
     def selects_few(self) -> bool:
         """Whether it is known to select so few elements that all should not be computed any longer."""
         return self._count is not None and self._count * FEW <= self.layout.size
+
+    def share(self) -> float:
+        """Return the share of elements that it selects, as far as that is known."""
+        return 1.0 if self._count is None else self._count / self.layout.size
 
     def now(self) -> Handle:
         """Return the mask as it was, in an array that nobody writes to or has not."""
@@ -276,7 +284,8 @@ def select(array: Handle, mask: Handle) -> Any:
     given = storage.value
     if given[0].nodes or type(given[1][0]) is not Buffer:  # which the mask may have been made of, and is computed with
         schedule.materialise(storage)
-    balance.recorded(layout.nbytes, BYTES_PER_ELEMENT * own.size, PRICE)
+    moved = layout.nbytes * known.share() if own.ndim < layout.ndim else 0
+    balance.recorded(layout.nbytes, BYTES_PER_ELEMENT * own.size + moved, PRICE)
     return made(Selection(all_of(array), known, kind, array))
 
 
