@@ -164,6 +164,8 @@ def known_join(operation: Operation, key: tuple[Any, ...]) -> Join | None:
 
 
 NUMBERS = {kind: scalar(kind) for kind in (int, float, complex)}
+SCALARS: dict[type, Graph] = {**NUMBERS, **{dtype.type: scalar(dtype) for dtype in DEVICE_TYPES}}
+"""Types of numbers, NumPy's too -> their graphs."""
 
 
 def renew_pair(operation: Operation, key: Any) -> Record | None:
@@ -175,7 +177,7 @@ def renew_pair(operation: Operation, key: Any) -> Record | None:
     if len(key) == 1:
         return renew(operation, operation.pairs, key, key)
     first, last = key[0], key[1]
-    graphs = NUMBERS.get(first, first), NUMBERS.get(last, last)
+    graphs = SCALARS.get(first, first), SCALARS.get(last, last)
     return renew(operation, operation.pairs, key, graphs, *key[2:])
 
 

@@ -16,10 +16,11 @@ from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import Graph, Operation, Record
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.results import pending
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import joining, objects
-from oxinp._core.native.function import FLOAT64, HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, Function
+from oxinp._core.native.function import HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, Function
 from oxinp._core.native.given import ROOM, call_given, give
 from oxinp._core.native.joining import ENTRIES_AT, GRAPH_AT, MASK_AT
 from oxinp._core.native.leaves import load_number
@@ -46,6 +47,8 @@ from oxinp._core.native.places import load_small
 _PAIRS = offsets(Operation, ("pairs",))["pairs"]
 SECOND, GIVEN_OPERATION, FIRST = (8 * i for i in range(3))
 """Where on the stack there is what it is asked about."""
+_NUMBERS = (float, *(dtype.type for dtype in DEVICE_TYPES if dtype.kind in "biuf"))
+"""Types of numbers that an operation may be recorded with, beside Python's integers, of which not all are plain."""
 
 
 @functools.cache
@@ -221,6 +224,30 @@ def _find_shared(call: Making) -> None:
     code.jump("has leaves")
 
 
+def load_number_beside(call: Making, array: str, number: str, place: int) -> None:
+    """Let a register with a float of NumPy's beside an array of its dtype, which the stack keeps, have Python's.
+
+    It means the same there.
+    """
+    code, is_other = call.code, call.new_label()
+    for kind in (np.float64, np.float32):
+        is_next = call.new_label()
+        call.unless_type(number, kind, is_next)
+        code.load("rdx", array, KNOWN)
+        code.compare_number("rdx", 0)
+        code.jump("undo", "e")
+        call.unless_type("rdx", Layout, "undo")
+        code.set("rcx", id(np.dtype(kind)))
+        code.compare_with("rdx", LAYOUT["dtype"], "rcx")
+        code.jump(is_other, "ne")
+        code.move("rdi", number)
+        code.call(objects.address("PyNumber_Float"))
+        call.made(place, number)
+        code.jump(is_other)
+        code.label(is_next)
+    code.label(is_other)
+
+
 def _record_number(call: Making, *, is_first: bool) -> None:
     """Lay out ``number first`` or ``number last``: the same of an array and a number of Python's."""
     code, name = call.code, "first" if is_first else "last"
@@ -228,24 +255,13 @@ def _record_number(call: Making, *, is_first: bool) -> None:
     code.label(f"number {name}")
     if is_first:
         call.unless_type(array, call.kind, "undo")
-    is_float, is_pythons = call.new_label(), call.new_label()
-    call.unless_type(number, np.float64, is_pythons)  # of the array's dtype it means what Python's own does
-    code.load("rdx", array, KNOWN)
-    code.compare_number("rdx", 0)
-    code.jump("undo", "e")
-    call.unless_type("rdx", Layout, "undo")
-    code.set("rcx", id(FLOAT64))
-    code.compare_with("rdx", LAYOUT["dtype"], "rcx")
-    code.jump("undo", "ne")
-    code.move("rdi", number)
-    code.call(objects.address("PyNumber_Float"))
-    call.made(PTR, number)
-    code.label(is_pythons)
+    is_known = call.new_label()
+    load_number_beside(call, array, number, PTR)
     code.load("r12", number, TYPE)
-    call.if_one_of("r12", (float,), is_float)
+    call.if_one_of("r12", _NUMBERS, is_known)
     call.unless_type(number, int, "undo")
     load_small(call, "rax", number, "undo")
-    code.label(is_float)
+    code.label(is_known)
     load_value(call, array, GIVEN_VALUE, "r13", is_on_device=True)
     load_number(call, "rax", "r13", MASK_AT)
     code.shift_right("rax", SHARED.bit_length() - 1)
@@ -302,14 +318,13 @@ def require_record(call: Making) -> None:
     call.unless_type("rdx", Layout, "undo")
 
 
-def record_operator(function: Function, operation: int | Callable[[], None], label: str, *operands: str) -> None:
-    """Lay out a label: return what is recorded of operands in registers; others are left to Python.
+def record_operation(function: Function, operation: int | Callable[[], None], *operands: str) -> None:
+    """Return what is recorded of operands in registers; others are left to Python.
 
     The operation is an object, or what lets `rdi` have it.
     """
     code = function.code
     address = (_address_of_one if len(operands) == 1 else _address)(function.kind)
-    code.label(label)
     if not address:
         code.jump("general")
     if callable(operation):
@@ -334,7 +349,8 @@ __all__ = [
     "SECOND",
     "begin_recording",
     "join_masks",
+    "load_number_beside",
     "load_value",
-    "record_operator",
+    "record_operation",
     "require_record",
 ]

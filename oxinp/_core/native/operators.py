@@ -13,7 +13,7 @@ from oxinp._core.lazy import inlining
 from oxinp._core.lazy.bringing import brought
 from oxinp._core.native import elementwise, loops, temporaries
 from oxinp._core.native.assembler import filled, stand_ins
-from oxinp._core.native.binary import record_operator
+from oxinp._core.native.binary import record_operation
 from oxinp._core.native.function import MIDDLING, MOST_WRITTEN, NONE, WIDE, Function
 from oxinp._core.native.numbers import load_number
 from oxinp._core.native.objects import TYPE
@@ -29,6 +29,9 @@ _COMPARED = (ctypes.c_uint64 * 6)(
     )
 )
 """Where there is what is known of comparisons' loops, in Python's order of them."""
+_COMPARISONS = ("less", "less_equal", "equal", "not_equal", "greater", "greater_equal")
+_COMPARING = (ctypes.c_uint64 * 6)(*[id(UFUNC_OBJECTS[name].operations[0]) for name in _COMPARISONS])
+"""Where there is what is recorded for them."""
 
 
 def load_operand(function: Function, handle: str, target: str, most: int | None, label: str = "general") -> None:
@@ -196,7 +199,8 @@ def _binary(kind: type, reach: int, *, is_kept: bool, may_reuse: bool) -> bytes:
     compute(function, numpys, call_loop, "r12", "r14", is_kept=is_kept, reuse=reuse)
     _compute_middling(function, kind, numpys, load_rows, reach, is_kept=is_kept, reuse=reuse)
     function.end_with_bringing(brought, "rbx", "rbp", label="on the device")
-    record_operator(function, _OPERATION, "on the device", "rbx", "rbp")
+    code.label("on the device")
+    record_operation(function, _OPERATION, "rbx", "rbp")
     function.end_wrap("r13")
     function.end_of_two(_METHOD, _REFLECTED)
     return code.assembled()
@@ -207,14 +211,12 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
     function = Function(kind, before, loops.STACK)
     code = function.code
 
-    def load_rows() -> None:
+    def load_its(target: str, table: ctypes.Array[ctypes.c_uint64]) -> None:
         code.load("rax", "rsp", 0)
-        for _ in range(3):
-            code.add_register("rax", "rax")
-        code.set("r15", ctypes.addressof(_COMPARED))
-        code.add_register("r15", "rax")
-        code.load("r15", "r15")
+        code.set(target, ctypes.addressof(table))
+        code.load_at(target, target, "rax", 8)
 
+    load_rows = partial(load_its, "r15", _COMPARED)
     call_loop = partial(elementwise.compute, function, load_rows, ("r12", "r14"))
     function.begin()
     code.label("start")
@@ -223,7 +225,9 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
     _load_other(function, kind, "r14", None)
     compute(function, numpys, call_loop, "r12", "r14", is_kept=True)
     _compute_middling(function, kind, numpys, load_rows, reach)
-    function.end_with_bringing(brought, "rbx", "rbp")
+    function.end_with_bringing(brought, "rbx", "rbp", label="on the device")
+    code.label("on the device")
+    record_operation(function, partial(load_its, "rdi", _COMPARING), "rbx", "rbp")
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
@@ -231,7 +235,7 @@ def compare(kind: type, before: int, numpys: int, reach: int) -> bytes:
 
 def unary(kind: type, before: int, numpys: int, ufunc: np.ufunc, reach: int) -> bytes:
     """Return the code of ``-a`` or ``abs(a)``."""
-    return filled(_unary(kind, reach), _numbers(before, numpys, ufunc))
+    return filled(_unary(kind, reach), _numbers(before, numpys, ufunc) | _operation(ufunc))
 
 
 @functools.cache
@@ -249,7 +253,9 @@ def _unary(kind: type, reach: int) -> bytes:
     _require_middling(function, "r12", reach)
     function.count_learned(reach, "start")
     compute(function, numpys, call_loop, "r12", is_few=False)
-    function.end_with_bringing(brought, "rbx")
+    function.end_with_bringing(brought, "rbx", label="on the device")
+    code.label("on the device")
+    record_operation(function, _OPERATION, "rbx")
     function.end_wrap("r13")
     function.end()
     return function.code.assembled()
@@ -287,7 +293,9 @@ def power(kind: type, before: int, numpys: int, reach: int) -> bytes:
     function.multiply_extents("r12")
     function.require_reach(reach)
     compute(function, numpys, code.jump, "r12", "rbp", is_few=False)
-    function.end_with_bringing(brought, "rbx")
+    function.end_with_bringing(brought, "rbx", label="squared on the device")
+    code.label("squared on the device")  # as `Power` has it, whatever the dtype
+    record_operation(function, id(UFUNC_OBJECTS["square"].operations[0]), "rbx")
     code.label("with a modulus")
     code.set("r12", id(NotImplemented))
     function.keep("r12")

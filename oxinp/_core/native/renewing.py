@@ -7,7 +7,7 @@ entered.
 
 from __future__ import annotations
 
-from oxinp._core.lazy.combining import NUMBERS
+from oxinp._core.lazy.combining import SCALARS
 from oxinp._core.lazy.expr import MAX_NDIM, Graph, Operation, Record, Structure
 from oxinp._core.memory.layout import Layout, dense_of
 from oxinp._core.memory.recent import MEETINGS
@@ -108,7 +108,7 @@ def _load_graphs(call: Making) -> None:
         call.unless_type(register, Graph, is_other)
         code.jump(is_loaded)
         code.label(is_other)
-        for number, graph in NUMBERS.items():
+        for number, graph in SCALARS.items():
             is_next = call.new_label()
             code.set("rcx", id(number))
             code.compare(register, "rcx")

@@ -17,6 +17,7 @@ from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.bringing import brought
 from oxinp._core.native import elementwise, loops, objects
+from oxinp._core.native.binary import record_operation
 from oxinp._core.native.call import FLAGS, GIVEN, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, MOST, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function, cells
 from oxinp._core.native.numbers import NUMBERS, load_number
@@ -277,13 +278,32 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     require_light()
     _compute_two(function, numpys)
     _call_into(function, arrays, arity, numpys, partial(_require_light, function, reach, "keywords"))
-    function.end_with_bringing(brought)
+    function.end_with_bringing(brought, label="on the device")
+    _record(function, objects.offset(kind.__dict__["operations"]))
     code.label("not weighed")
     code.call(objects.address("PyErr_Clear"))
     code.jump("general")
     function.end_wrap("r13")
     function.end()
     return code.assembled()
+
+
+def _record(function: Function, operations: int) -> None:
+    """Lay out ``on the device``: return what is recorded for a call of a ufunc, which says where its operations are."""
+    code = function.code
+
+    def load_operation() -> None:
+        code.load("rdi", "rbx", operations)
+        code.load("rdi", "rdi", TUPLE_ITEMS)
+
+    code.label("on the device")
+    code.load("r13", "rbp", TUPLE_ITEMS)
+    code.compare_number_with("rbp", SIZE, 1)
+    code.jump("two on the device", "ne")
+    record_operation(function, load_operation, "r13")
+    code.label("two on the device")
+    code.load("r14", "rbp", TUPLE_ITEMS + 8)
+    record_operation(function, load_operation, "r13", "r14")
 
 
 def _load_into(function: Function, arrays: type, arity: int) -> None:

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import functools
 
-import numpy as np
-
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.combining import NUMBERS
 from oxinp._core.lazy.expr import Graph
-from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import joining, objects, writing
 from oxinp._core.native.binary import (
@@ -22,10 +19,11 @@ from oxinp._core.native.binary import (
     SECOND,
     begin_recording,
     join_masks,
+    load_number_beside,
     load_value,
     require_record,
 )
-from oxinp._core.native.function import FLOAT64, HELD, KNOWN, NONE, STALE, STORED_HOST, VALUE
+from oxinp._core.native.function import HELD, KNOWN, NONE, STALE, STORED_HOST, VALUE
 from oxinp._core.native.joining import ENTRIES_AT, GRAPH_AT
 from oxinp._core.native.making import (
     COST,
@@ -35,7 +33,6 @@ from oxinp._core.native.making import (
     GRID,
     KEPT,
     KEY,
-    LAYOUT,
     LEAVES,
     NEW_GRAPH,
     NUMBER,
@@ -74,25 +71,14 @@ def address_of(kind: type) -> int:
 
 def _load_operand(call: Making) -> None:
     """Let `r14` have the value of the operand, or of a number, which stands for itself."""
-    code, is_pythons = call.code, call.new_label()
+    code = call.code
     code.load("rbp", "rsp", SECOND)
     call.unless_type("rbp", call.kind, "is number")
     load_value(call, "rbp", KEPT, "r14", is_on_device=True)
     code.jump("has operand")
     code.label("is number")
-    call.unless_type("rbp", np.float64, is_pythons)  # beside its own dtype it means what Python's own does
-    code.load("rdx", "rsp", FIRST)
-    code.load("rdx", "rdx", KNOWN)
-    code.compare_number("rdx", 0)
-    code.jump("undo", "e")
-    call.unless_type("rdx", Layout, "undo")
-    code.set("rcx", id(FLOAT64))
-    code.compare_with("rdx", LAYOUT["dtype"], "rcx")
-    code.jump("undo", "ne")
-    code.move("rdi", "rbp")
-    code.call(objects.address("PyNumber_Float"))
-    call.made(NEW_GRAPH, "rbp")
-    code.label(is_pythons)
+    code.load("rbx", "rsp", FIRST)
+    load_number_beside(call, "rbx", "rbp", NEW_GRAPH)
     for number in (float, int):
         is_other = call.new_label()
         call.unless_type("rbp", number, is_other)
