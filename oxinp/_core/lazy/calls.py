@@ -18,6 +18,7 @@ from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from oxinp._config import config
 from oxinp._core.lazy.balance import FIRST, HEAVY, IN_ORDER, NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import Missing, attempt, is_finaliser, is_locked
 from oxinp._core.lazy.explain import REPORTS, note
@@ -105,8 +106,15 @@ class Call:
         is_planned = bound.executables is not None or bound.op.plan_again is not None
         if not is_planned and leaves is not None and not here.are_several and not is_locked():
             bound.plan_ahead(leaves)
-        if here.are_several or not FIRST_LOCK._is_owned():
+        if here.are_several:
             attempt(self._run)
+            return
+        if not FIRST_LOCK._is_owned():
+            try:
+                with FIRST_LOCK:  # `attempt`, spelled out
+                    self._run()
+            except Missing:
+                attempt(self._run)  # which builds it
             return
         try:
             self._run()  # a part of what has taken the lock
@@ -120,11 +128,16 @@ class Call:
         if leaves is None:
             return
         CALLS.pop(self._entry, None)  # type: ignore[arg-type] # there is one as long as there are leaves
-        is_first = not self.bound.has_run
+        bound = self.bound
+        is_first, direct = not bound.has_run, bound.direct
         try:
-            buffers = self._watched(leaves) if is_watched else self.bound.run(leaves)
+            buffers: Sequence[Buffer]
+            if direct is not None and direct.version == config.version and not (is_watched or here.are_several):
+                buffers = (direct.run(leaves),)
+            else:
+                buffers = self._watched(leaves) if is_watched else bound.run(leaves)
         except BaseException:
-            lost = self.bound.lost(leaves)
+            lost = bound.lost(leaves)
             if lost is None:
                 self.wait()
             else:
@@ -138,7 +151,6 @@ class Call:
             result.ptr, result.nbytes, result.call = buffer.ptr, buffer.nbytes, None
         else:
             self._settle(buffers)
-        bound = self.bound
         is_selected = bound.op.gathers and balance.gathered(buffers[0], leaves)
         size = balance.ran(bound.layouts[0].nbytes, leaves)
         if size < NUM_SIZES:  # `BoundOp.weigh`, spelled out

@@ -204,9 +204,12 @@ class BoundOp:
         See `Recent.has_met`.
     rented : int
         Times that it may run by arithmetic yet, see `RENTED`.
+    direct : Executable or None
+        What all there is to running it is to run, under the settings that that is of.
     """
 
     __slots__ = (
+        "direct",
         "executables",
         "extra",
         "fused",
@@ -232,6 +235,7 @@ class BoundOp:
         self.planned: tuple[Any, int, Plan] | None = None
         self.executables: dict[Any, Executable] | None = None
         self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] | None = None
+        self.direct: Executable | None = None
 
     def host_cost(self) -> float:
         """Return the bytes that NumPy adds in as long as it takes for this and the chains that it is applied to."""
@@ -370,6 +374,8 @@ class BoundOp:
             executable = self.executable(variant)
             self.has_run = True
             if not (op.has_spare and executable.scratch_nbytes):
+                if op.variant is None and len(self.layouts) == 1 and not here.are_several:
+                    self.direct = executable
                 return executable.run_all(leaves)
             with device().pool.keeping_arrays():  # the other way costs less than their eviction
                 return executable.run_all(leaves)

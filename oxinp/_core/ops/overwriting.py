@@ -92,6 +92,8 @@ class Overwriting(BoundOp):
         executable = self.executable()
         self.has_run = True
         if not executable.scratch_nbytes:
+            if not (self.may_overwrite or here.are_several):
+                self.direct = executable
             return [executable.run(leaves)]
         if not _is_too_large(executable.scratch_nbytes):
             with suppress(MemoryError), device().pool.keeping_arrays():
@@ -144,6 +146,7 @@ class _Counting:
     """In a call, what an operation is that finds out how many references the call itself has to its leaves."""
 
     op = SimpleNamespace(plan_again=None)
+    direct = None
     executables: dict[Any, Any] = {}  # noqa: RUF012 - none: it has been planned
     has_run = True
 

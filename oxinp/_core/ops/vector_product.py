@@ -222,7 +222,7 @@ class InnerProduct(_Summed):
         self.met = 0
         self.rented = RENTED
         self.extra = FIRST
-        self.planned = self.executables = self.fused = self._summed = None
+        self.planned = self.executables = self.fused = self.direct = self._summed = None
         self.left, self.right, self.cost = left, right, left.nbytes
         self.version = config.version
 
@@ -298,7 +298,7 @@ def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:
     product.met = 0
     product.rented = RENTED
     product.extra = FIRST
-    product.planned = product.executables = product.fused = product._summed = None
+    product.planned = product.executables = product.fused = product.direct = product._summed = None
     product.version = config.version
     return product  # type: ignore[no-any-return]
 
