@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from oxinp._core.lazy import placement, schedule
 from oxinp._core.lazy.handle import fetch, fetch_storage, host_view
-from oxinp._core.lazy.inlining import compiled
+from oxinp._core.lazy.inlining import compiled, meaning
 from oxinp._core.lazy.views import host_part
 from oxinp._core.memory.storage import Storage, Value, is_shared
 from oxinp._core.ops import by_key, index, keys
@@ -196,16 +198,18 @@ def iterate(array: Any) -> Iterator[Any]:
     layout = array._known or (array._layout if array._seen is None else array._seen)
     if not layout.ndim:
         raise TypeError("iteration over a 0-d array")
-    storage = array._held or array._storage
     if layout.ndim == 1:
-        if storage.host is None and layout.size and not is_shared(storage):
+        storage = array._held
+        if storage is not None and storage.host is None and layout.size and not is_shared(storage):
             if _is_small_part(array, storage) and not placement.wants_mirror(storage, layout.nbytes):
                 schedule.materialise(storage)
                 return _fetched(array, storage, storage.value, fetch(array))
             fetch_storage(storage)
-        if storage.host is not None and not layout.dtype.hasobject:
-            return _elements(array, storage, host_view(array))
-    return map(array.__getitem__, range(layout.shape[0]))
+        if not layout.dtype.hasobject and not meaning("has_code"):
+            storage = array._storage
+            if storage.host is not None:
+                return _elements(array, storage, host_view(array))
+    return map(operator.getitem, repeat(array), range(layout.shape[0]))
 
 
 def _is_small_part(array: Any, storage: Storage) -> bool:

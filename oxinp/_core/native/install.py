@@ -342,11 +342,11 @@ class Natives:
     def _weigh(self) -> None:
         """Let a view of a large array be weighed each time that it comes to Python, if only some do so.
 
-        See `elements.subscript`.
+        See `elements.subscript`; who goes through an array reads its elements by that, too, where it is code.
         """
         subscript = self._all.get((self.kind, "subscript"))
         is_code = self._is_used and subscript is not None and subscript.code is not None
-        inlining.enter(is_weighed=repeat(object()).__next__ if is_code else is_sampled)
+        inlining.enter(is_weighed=repeat(object()).__next__ if is_code else is_sampled, has_code=is_code)
 
     def follow(self, *, is_used: bool) -> None:
         """Let machine code be used, or not."""

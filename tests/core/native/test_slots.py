@@ -349,6 +349,12 @@ def test_no_function_of_ours_is_entered_by_calls(text):
 
 
 @needs_slots
+@needs_slots
+@pytest.mark.parametrize("text", ["list(a)", "list(M)", "sum(D)", "max(B)"])
+def test_no_function_of_ours_is_entered_at_each_step(text):
+    assert calls_of_ours(text) <= 2
+
+
 def test_functions_stay_what_they_are():
     oxinp.ones(3)
     for function in (oxinp.dot, oxinp.zeros, oxinp.ndarray.copy):
