@@ -19,7 +19,7 @@ from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.balance import HEAVY, LAUNCH
 from oxinp._core.native import names, objects
 from oxinp._core.native.anew import anew, most_positional
-from oxinp._core.native.call import GIVEN, MARK, REALS, Call
+from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
 from oxinp._core.native.makers import ONE, filled, integers, of_list, of_shape
 from oxinp._core.native.objects import (
@@ -32,7 +32,7 @@ from oxinp._core.native.objects import (
 )
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
 from oxinp._core.native.reductions import reduction
-from oxinp._core.native.shapes import reshaped, transposed, view, view_by
+from oxinp._core.native.shapes import COMPLEX, attribute, reshaped, view, view_by
 
 _MOST_JOINED = 8
 
@@ -283,6 +283,17 @@ def _or(maker: _Maker, other: _Maker) -> _Maker:
     return lambda kind, before: maker(kind, None) + other(kind, before)
 
 
+_VIEWS = ("fliplr", "flipud", "matrix_transpose")
+_VIEWS_BY: dict[str, tuple[tuple[int, ...], str | None]] = {
+    "expand_dims": ((2,), "axis"),
+    "flip": ((1, 2), "axis"),
+    "moveaxis": ((3,), None),
+    "rollaxis": ((2, 3), None),
+    "rot90": ((1, 2), "k"),
+    "squeeze": ((1, 2), "axis"),
+}
+"""Functions that make views by integers -> how many arguments they have, and what the second one may be called."""
+
 FUNCTIONS: dict[str, _Maker] = {
     "arange": partial(integers, function=np.arange),
     "array": _or(of_list, partial(of_array, function=np.array, is_light=True)),
@@ -299,11 +310,16 @@ FUNCTIONS: dict[str, _Maker] = {
     "nonzero": _anew("nonzero", are_columns=True),
     **{f"fft.{name}": _anew(f"fft.{name}", _TRANSFORMS_SHARE) for name in names.TRANSFORMS},
     **{name: _or(partial(reduction, name=name), _anew(name)) for name in names.REDUCTIONS},
-    "flip": partial(view, function=_in_c(np.flip)),
+    **{name: partial(view, function=_in_c(getattr(np, name))) for name in _VIEWS if hasattr(np, name)},
+    **{name: partial(view, function=_in_c(getattr(np, name)), kinds=COMPLEX) for name in ("imag", "real")},
+    **{
+        name: partial(view_by, function=_in_c(getattr(np, name)), counts=counts, keyword=keyword)
+        for name, (counts, keyword) in _VIEWS_BY.items()
+    },
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": partial(view_by, function=np.ndarray.reshape, counts=(2,)),
     "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
-    "transpose": partial(view, function=np.ndarray.transpose),
+    "transpose": partial(view_by, function=np.ndarray.transpose, counts=(1, 2), keyword="axes"),
     "where": _or(partial(chosen, function=_in_c(np.where)), _anew("where", are_columns=True)),
     "ones": _or(partial(filled, value=ONE), partial(of_shape, function=np.ones)),
     "zeros": partial(of_shape, function=np.zeros),
@@ -322,9 +338,10 @@ METHODS: dict[str, _Maker] = {
     "nonzero": _method_anew("nonzero"),
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,
+    "squeeze": partial(view_by, function=np.ndarray.squeeze, counts=(1, 2), keyword="axis"),
     "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
-    "transpose": partial(view, function=np.ndarray.transpose),
+    "transpose": partial(view_by, function=np.ndarray.transpose, counts=range(1, MOST_GIVEN + 1)),
 }
 """Methods -> what makes the code of ours."""
 
-__all__ = ["FUNCTIONS", "METHODS", "transposed"]
+__all__ = ["FUNCTIONS", "METHODS", "attribute"]

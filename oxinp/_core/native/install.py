@@ -239,7 +239,7 @@ def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> I
         *((functions.get(_numpys(name)), name, "function") for name in names.FUNCTIONS),
         *((getattr(kind, name), name, "method") for name in names.METHODS),
         *((getattr(ufunc, name), name, "method_of_ufuncs") for name in names.OF_UFUNCS),
-        (kind.__dict__["T"].fget, "T", "transposed"),
+        *((getattr(kind, name).fget, name, "attribute") for name in names.ATTRIBUTES),
         (part_of, "part_of", "part_of_layout"),
         *((function, function.__name__, "internal") for function in _RECORDING),
     ):

@@ -59,21 +59,10 @@ TRANSFORMS = (
 )
 """Those of `numpy.fft`."""
 FUNCTIONS = (
-    *("arange", "array", "asarray", "concatenate", "dot", "empty", "empty_like", "flip", "full", "linalg.norm"),
-    *(
-        "nonzero",
-        "ones",
-        "ones_like",
-        "outer",
-        "ravel",
-        "reshape",
-        "roll",
-        "swapaxes",
-        "transpose",
-        "where",
-        "zeros",
-        "zeros_like",
-    ),
+    *("arange", "array", "asarray", "concatenate", "dot", "empty", "empty_like", "full", "linalg.norm"),
+    *("nonzero", "ones", "ones_like", "outer", "roll", "where", "zeros", "zeros_like"),
+    *("expand_dims", "flip", "fliplr", "flipud", "imag", "matrix_transpose", "moveaxis", "ravel", "real", "reshape"),
+    *("rollaxis", "rot90", "squeeze", "swapaxes", "transpose"),
     *REDUCTIONS,
     *ANEW,
     *(f"linalg.{name}" for name in DECOMPOSITIONS),
@@ -87,18 +76,21 @@ METHODS_ANEW = (
 METHODS_OF_ONE = ("argmax", "argmin", "argsort", "copy")
 """Those that are mostly called with nothing else."""
 METHODS = (
-    *("astype", "nonzero", "ravel", "reshape", "swapaxes", "transpose"),
+    *("astype", "nonzero", "ravel", "reshape", "squeeze", "swapaxes", "transpose"),
     *REDUCTIONS,
     *METHODS_OF_ONE,
     *METHODS_ANEW,
 )
 """Methods of arrays."""
+ATTRIBUTES = ("T", "imag", "real")
+"""Attributes of arrays that are views."""
 OF_UFUNCS = ("outer", "reduce", "accumulate")
 """Methods of ufuncs."""
 
 __all__ = [
     "ANEW",
     "ASKING",
+    "ATTRIBUTES",
     "BINARY",
     "DECOMPOSITIONS",
     "FUNCTIONS",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from oxinp._core.lazy.handle import NOWHERE
-from oxinp._core.native import objects
+from oxinp._core.native import names, objects
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, Call
 from oxinp._core.native.elements import return_part
 from oxinp._core.native.function import HELD, HOST, KNOWN, NONE, VALUE, VIEW
@@ -16,10 +17,13 @@ from oxinp._core.native.loops import OWNER
 from oxinp._core.native.objects import (
     ARRAY_BASE,
     ARRAY_FLAGS,
+    SIZE,
+    TUPLE_ITEMS,
     TYPE,
 )
 
-_TRANSPOSED = sys.intern("T")
+COMPLEX = np.complex128, np.complex64
+_ATTRIBUTES = {name: sys.intern(name) for name in names.ATTRIBUTES}
 
 
 def _begin_view(call: Call) -> None:
@@ -100,26 +104,30 @@ def _take_copy(call: Call, is_view: str) -> None:
     call.wrap("r14", "r12", is_few=False)
 
 
-def view(kind: type, before: int | None, function: object) -> bytes:
-    """Return the code of what makes a view by a method of NumPy's without arguments."""
+def view(kind: type, before: int | None, function: object, kinds: Iterable[Any] = ()) -> bytes:
+    """Return the code of what makes a view by a function of NumPy's of an array, of elements of some types if given."""
     call = Call(kind, before)
     call.begin_call(1)
     call.code.label("1 arguments")
     _begin_view(call)
+    if kinds:
+        call.require_elements("r12", kinds)
     call.call_numpys(function, "r12", result="r14")
     _end_view(call)
     return call.code.assembled()
 
 
-def transposed(kind: type, before: int | None) -> bytes:
-    """Return the code of the attribute `T`."""
+def attribute(kind: type, before: int | None, name: str) -> bytes:
+    """Return the code of an attribute that is a view: `T`, and the parts of complex numbers."""
     call = Call(kind, before)
     code, is_made = call.code, call.new_label()
     call.begin_call(1)
     code.label("1 arguments")
     _begin_view(call)
+    if name != "T":
+        call.require_elements("r12", COMPLEX)
     call.keep("r12")
-    code.set("r14", id(_TRANSPOSED))
+    code.set("r14", id(_ATTRIBUTES[name]))
     call.call("PyObject_GetAttr", "r12", "r14")
     code.move("r14", "rax")
     call.drop("r12")
@@ -131,11 +139,26 @@ def transposed(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-def view_by(kind: type, before: int | None, function: object, counts: Iterable[int]) -> bytes:
-    """Return the code of what makes a view by a function of an array and integers, or a tuple, so many in all."""
+def view_by(
+    kind: type, before: int | None, function: object, counts: Iterable[int], keyword: str | None = None
+) -> bytes:
+    """Return the code of what makes a view by a function of an array and integers, or a tuple, so many in all.
+
+    The second one may be given by a keyword.
+    """
     call = Call(kind, before)
     code = call.code
-    call.begin_call(*counts)
+    call.begin_call(*counts, keywords="general" if keyword is None else "keywords")
+    if keyword is not None:
+        code.label("keywords")
+        code.compare_number("rdx", 2)
+        code.jump("general", "ne")
+        code.compare_number_with("rcx", SIZE, 1)
+        code.jump("general", "ne")
+        code.set("rax", id(sys.intern(keyword)))
+        code.compare_with("rcx", TUPLE_ITEMS, "rax")
+        code.jump("general", "ne")
+        code.jump("2 arguments")
     for count in counts:
         code.label(f"{count} arguments")
         for i in range(1, count):
@@ -170,4 +193,4 @@ def reshaped(kind: type, before: int | None) -> bytes:
     return view_by(kind, before, np.ndarray.reshape, range(2, MOST_GIVEN + 1))
 
 
-__all__ = ["reshaped", "transposed", "view", "view_by"]
+__all__ = ["COMPLEX", "attribute", "reshaped", "view", "view_by"]

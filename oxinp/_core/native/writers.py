@@ -113,9 +113,9 @@ def method(arrays: type, name: str, before: int) -> bytes:
     return calls.METHODS[name](arrays, before)
 
 
-def transposed(arrays: type, _: str, before: int) -> bytes:
-    """Return the code of what asks for the attribute ``T``."""
-    return calls.transposed(arrays, before)
+def attribute(arrays: type, name: str, before: int) -> bytes:
+    """Return the code of what asks for an attribute."""
+    return calls.attribute(arrays, before, name)
 
 
 def part_of_layout(arrays: type, _: str, before: int) -> bytes:
@@ -145,4 +145,4 @@ _update()
 
 array_ufunc = ufuncs.array_ufunc
 
-__all__ = ["array_ufunc", "function", "internal", "method", "method_of_ufuncs", "part_of_layout", "slot", "transposed"]
+__all__ = ["array_ufunc", "attribute", "function", "internal", "method", "method_of_ufuncs", "part_of_layout", "slot"]

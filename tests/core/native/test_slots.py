@@ -332,7 +332,10 @@ def test_no_function_of_ours_is_entered(text):
     a.copy(); a.astype('f4'); i.astype(float); a.reshape(2, 3); a.reshape((3, 2)); M.ravel(); M.T; M.transpose();
     np.where(B > 0, B, 0.0); np.where(D > D[0], D, D[:, :1]); np.where(U > 9, U, U); C.copy(); B.astype(int);
     np.empty_like(C); D.T; D.reshape(-1); D.T.reshape(4200); D.T.ravel(); np.flip(B); np.reshape(D, (70, 60));
-    D.swapaxes(0, 1);
+    D.swapaxes(0, 1); C.real; C.imag; np.real(C); np.imag(c); M.transpose(1, 0); D.transpose((1, 0));
+    np.transpose(D, (1, 0)); np.transpose(D, axes=(1, 0)); np.expand_dims(a, 1); np.expand_dims(B, axis=0);
+    np.squeeze(M[None]); M[None].squeeze(); np.squeeze(M[:1], axis=0); np.fliplr(D); np.flip(D, axis=0);
+    np.moveaxis(D, 0, 1); np.rot90(M); np.rollaxis(D, 1);
     a.argsort(); a.argmax(); len(a); np.dot(a, b); np.dot(M, a[:4]); np.zeros(3); np.zeros((2, 3), int);
     np.maximum.accumulate(a); np.add.reduce(D, 1); np.add.accumulate(B); np.add.outer(a, b);
     np.maximum.outer(B[:80], D[0]);
