@@ -78,14 +78,18 @@ class Transfers:
 
     def download(self, array: np.ndarray[Any, Any], ptr: int, stream: int) -> None:
         """Fill an array from the device; the data is there when this returns."""
-        address, nbytes = _address_of(array), array.nbytes
+        try:  # `_address_of`, spelled out: reading single elements is common
+            address = ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            address = array.ctypes.data
+        nbytes = array.nbytes
         is_large = nbytes >= STAGED_NBYTES and self._is_pageable(address)
         if is_large and self._is_staged(nbytes, lambda ring: ring.download(_as_bytes(array), ptr, stream)):
             return
         if stream:
             self._memory.download_async(address, ptr, nbytes, stream)
             self._driver.cuStreamSynchronize(stream)
-        else:  # one call instead of two: reading single elements is common
+        else:  # one call instead of two
             self._memory.download(address, ptr, nbytes)
 
     def _is_pageable(self, address: int) -> bool:

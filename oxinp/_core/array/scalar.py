@@ -20,15 +20,11 @@ from oxinp._core.array.methods import array_namespace
 from oxinp._core.array.slots import forbid_iteration
 from oxinp._core.host.foreign import KNOWN
 from oxinp._core.lazy.balance import balance
-from oxinp._core.lazy.building import attempt, claim
-from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.indices import fetched
 from oxinp._core.lazy.record import paired
 from oxinp._core.lazy.results import types, wrap_pending
-from oxinp._core.memory.storage import Storage
+from oxinp._core.lazy.scalars import bring
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
-from oxinp._runtime import here
 
 # Types of C of which NumPy has two dtypes of one width, the second ones: `longlong` where `long` has 64 bits.
 SECOND = frozenset(
@@ -38,18 +34,10 @@ SECOND = frozenset(
 
 def _value(scalar: Any) -> Any:
     """Return the NumPy scalar, waiting for it the first time."""
-    storage = scalar._storage
+    storage = scalar._held or scalar._storage
     if storage.host is None:
-        attempt(_keep, storage, fetched(scalar))
+        bring(scalar, storage)
     return storage.host[()]
-
-
-def _keep(storage: Storage, host: np.ndarray[Any, Any]) -> None:
-    if here.are_several:
-        claim(storage)
-    storage.host = host
-    if storage.value is not None and is_waiting(storage.value):
-        storage.value = None  # an element read where it lies: there is nothing left to compute
 
 
 _PYTHONS = frozenset({int, float})

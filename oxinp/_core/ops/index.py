@@ -28,9 +28,9 @@ from oxinp._core.lazy.handle import (
     host_and_view,
     host_view,
 )
-from oxinp._core.lazy.indices import note_source
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
+from oxinp._core.lazy.scalars import note_source
 from oxinp._core.lazy.stores import store
 from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, copy, single

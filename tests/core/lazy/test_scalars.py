@@ -1,4 +1,4 @@
-"""Elements of small arrays of integers, with which those are fetched whole."""
+"""Values of scalars that are on the device, and small arrays of integers that are fetched with their elements."""
 
 # ruff: noqa: ICN001 - oxinp is np
 

@@ -1,0 +1,91 @@
+"""Values of scalars that are on the device, or pending there: fetched when they are asked for.
+
+An element of an array of integers or truth values is an index, or decides what a program does next, and so do the
+others of its array, as the order of what has been sorted: where the host has one it has use for all, and what is done
+with them there is done at once. To wait takes longer than to move an array that is below the threshold: so it is
+fetched whole with the first that is waited for, and stays where it is on the device, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from weakref import ref
+
+import numpy as np
+
+from oxinp._config import config
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.building import attempt, claim
+from oxinp._core.lazy.calls import is_waiting
+from oxinp._core.lazy.explain import REPORTS
+from oxinp._core.lazy.handle import Handle, fetch, fetch_storage
+from oxinp._core.lazy.placement import device_of, singles
+from oxinp._core.memory.host_side import host_bytes
+from oxinp._core.memory.storage import SHARED
+from oxinp._runtime import here
+
+if TYPE_CHECKING:
+    from oxinp._core.memory.storage import Storage
+
+_KINDS = "iub"
+_source: Any = vars(Handle)["_at"]
+"""Where a scalar has a reference to the storage of the array that it is an element of."""
+
+
+def note_source(scalar: Any, storage: Storage) -> None:
+    """Note which storage a scalar is read of, if that is to be fetched with it."""
+    if scalar.dtype.kind in _KINDS:
+        _source.__set__(scalar, ref(storage))
+
+
+def bring(scalar: Any, storage: Storage) -> None:
+    """Let the storage of a scalar have its value on the host, waiting for it."""
+    if scalar.dtype.kind in _KINDS:
+        try:
+            source = _source.__get__(scalar)()
+        except AttributeError:  # it is no element of an array
+            source = None
+        if source is not None and (host := _with_whole(scalar, source)) is not None:
+            attempt(_keep, storage, host)
+            return
+    if REPORTS or here.are_several or storage.stale is not None or not attempt(_bring, storage):
+        attempt(_keep, storage, fetch(scalar))
+
+
+def _bring(storage: Storage) -> bool:
+    """Do so where nothing is to be found out but where the device has it, as `fetch` and `_keep` would."""
+    value = storage.value
+    if value is None or value[0].layout.size != 1 or value[2] & SHARED:
+        return value is None
+    dtype, is_element = value[0].layout.dtype, value[0].is_copy
+    entry = value[1][0] if is_element else schedule.materialise(storage)[1][0]
+    host = np.empty((), dtype)
+    device_of(entry).download(host, entry.ptr)
+    singles.num_fetched += 1
+    singles.num_used += 1
+    storage.host = host
+    if is_element:
+        storage.value = None
+    return True
+
+
+def _keep(storage: Storage, host: np.ndarray[Any, Any]) -> None:
+    if here.are_several:
+        claim(storage)
+    storage.host = host
+    if storage.value is not None and is_waiting(storage.value):
+        storage.value = None  # an element read where it lies: there is nothing left to compute
+
+
+def _with_whole(scalar: Any, source: Storage) -> np.ndarray[Any, Any] | None:
+    """Return the element from a host side that its array gets; None where that is large, or another by now."""
+    value, own = source.value, scalar._storage.value
+    if value is None or own is None or not own[0].is_copy or own[0].layout.size != 1 or value[2] & SHARED:
+        return None
+    layout, entry = own[0].layout, own[1][0]
+    if value[0].layout.nbytes >= config.offload_threshold or value[1][0] is not entry.buffer:
+        return None
+    host = fetch_storage(source)
+    low = entry.ptr - entry.buffer.ptr
+    element: np.ndarray[Any, Any] = host_bytes(host)[low : low + layout.dtype.itemsize].view(layout.dtype)
+    return element.reshape(()).copy()
