@@ -43,6 +43,8 @@ def _begin_view(call: Call) -> None:
 def _end_view(call: Call) -> None:
     """Return ours of NumPy's array in `r14`, if it is a view, or of a copy that nobody else has."""
     code, is_view, is_of_old = call.code, call.new_label(), call.new_label()
+    code.compare("r14", "r12")  # the same array, and so must be ours
+    code.jump("dropped", "e")
     call.unless_type("r14", np.ndarray, "dropped")
     code.load("rcx", "rbx", HOST)
     code.load("rax", "r14", ARRAY_BASE)
@@ -79,8 +81,6 @@ def _take_copy(call: Call, is_view: str) -> None:
     """Lay out ``no view``: return ours of a copy, or let it be in `rbx`, and its storage in `r13`, for a view of it."""
     code = call.code
     code.label("no view")
-    code.compare("r14", "r12")
-    code.jump("dropped", "e")
     code.load("r12", "r14", ARRAY_BASE)
     code.compare_number("r12", 0)
     code.jump("copy", "e")
