@@ -148,12 +148,8 @@ def reduce(
     starts = initial is not NO_INITIAL
     bound = bind(Wanted(row, value[0], axes, dtypes, bool(keepdims), is_masked, starts))
     result = bound.layouts[0]
-    if out is not None and target_of(out).shape != result.shape:
-        _let_raise(row, array, out, {"axis": axis, "dtype": dtype, "keepdims": keepdims})
-        raise ValueError(
-            f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, "
-            f"not {result.shape}"
-        )
+    if out is not None:
+        _require_shape(row, array, out, result.shape, {"axis": axis, "dtype": dtype, "keepdims": keepdims})
     count = math.prod([shape[a] for a in axes])
     op = bound.parameters.op
     leaves = value[1]
@@ -171,6 +167,17 @@ def reduce(
         return wrap_result(total)
     store_result(out, total)
     return out
+
+
+def _require_shape(
+    row: ReductionRow, array: Handle, out: Handle, shape: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    """Refuse an output of another shape than results have, as NumPy does."""
+    if target_of(out).shape != shape:
+        _let_raise(row, array, out, options)
+        raise ValueError(
+            f"output parameter for reduction operation {row.name} has wrong shape: {out._layout.shape}, not {shape}"
+        )
 
 
 _CAST = Operation("reduce", COPY.find_loop)
