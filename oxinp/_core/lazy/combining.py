@@ -163,7 +163,7 @@ def known_join(operation: Operation, key: tuple[Any, ...]) -> Join | None:
     return join
 
 
-NUMBERS = {kind: scalar(kind) for kind in (int, float, complex)}
+NUMBERS: dict[type, Graph] = {kind: scalar(kind) for kind in (int, float, complex)}
 SCALARS: dict[type, Graph] = {**NUMBERS, **{dtype.type: scalar(dtype) for dtype in DEVICE_TYPES}}
 """Types of numbers, NumPy's too -> their graphs."""
 

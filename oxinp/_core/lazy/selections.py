@@ -241,8 +241,8 @@ _waiting: deque[Callable[[], Storage | None]] = deque([_nothing] * MAX_WAITING, 
 def select(array: Handle, mask: Handle) -> Any:
     """Return the elements of an array where a mask is true, not selected yet; None if they had better be now."""
     global _latest
-    storage, own = array._held, mask._known
-    held = mask._held
+    storage: Any = array._held
+    own, held, made_by = mask._known, mask._held, None
     if type(held) is Masked:
         return _select_within(array, held.selection)
     layout = array._layout if type(storage) is Masked else array._known

@@ -153,7 +153,12 @@ class Power(ufunc):
             return reflected(a, b) if is_small(a, b) else self._on_device((b, a), (None,))
 
         def in_place_operator(a: Any, b: Any) -> Any:
-            if a._known is None and type(b) in _PYTHON_NUMBERS and _takes(a, b) and update(self.methods[::2], a, b):
+            if (
+                a._known is None
+                and type(b) in _PYTHON_NUMBERS
+                and _takes(a, b)
+                and update((self.methods[0], self.methods[2]), a, b)
+            ):
                 return a
             other = operand_in_place(b)
             if other is NotImplemented:
