@@ -1,7 +1,7 @@
 """Bringing small results of the device to the host, where balance has learned that arrays of their size belong there.
 
-Machine code asks for it where an operand is not on the host, and begins again: what the general way finds out about an
-operation there takes as long as several of them.
+Operators and their machine code ask for it where an operand is not on the host, and begin again: what the general way
+finds out about an operation there takes as long as several of them.
 """
 
 from __future__ import annotations

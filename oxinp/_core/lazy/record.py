@@ -358,8 +358,10 @@ def join_leaves(values: Sequence[Value]) -> tuple[tuple[tuple[int, ...], ...] | 
 def is_hosted(operands: Sequence[Any]) -> bool:
     """Whether every array among the operands is valid on the host, or would be fetched for what is done there."""
     for x in operands:
-        if isinstance(x, Handle) and (x._held or x._storage).host is None and not placement.may_be_host(x._storage):
-            return False
+        if isinstance(x, Handle):
+            storage = x._held or x._storage
+            if storage.host is None and not placement.may_be_host(storage):
+                return False
     return True
 
 

@@ -20,7 +20,9 @@ from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import mirrored, schedule, straight, writing
 from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.bringing import brought
 from oxinp._core.lazy.combining import NUMBERS, renew, renew_pair
+from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import (
     Handle,
@@ -249,10 +251,14 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             if not is_left and not least and first.value is not None is not second.value:
                 is_left, least = True, config.offload_threshold
             if is_left:
+                if balance.limit and not REPORTS and brought(a, b):
+                    return made[0](a, b)
                 value = paired(operation, a, b)
                 if value is not None and value[0].layout.nbytes >= least:
                     return wrap_pending(value)
         elif kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+            if balance.limit and not REPORTS and brought(a):
+                return made[0](a, b)
             value = _with_number(operation, a, b, 1)
             if value is not None:
                 return wrap_pending(value)
@@ -269,6 +275,8 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             return found
         kind = type(b)
         if kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
+            if balance.limit and not REPORTS and brought(a):
+                return made[1](a, b)
             value = _with_number(operation, a, b, 0)
             if value is not None:
                 return wrap_pending(value)

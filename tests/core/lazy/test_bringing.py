@@ -1,4 +1,4 @@
-"""Small results of the device where arrays of their size belong on the host: machine code fetches them and goes on."""
+"""Small results of the device where arrays of their size belong on the host: operators fetch them and go on."""
 
 import sys
 
@@ -96,11 +96,8 @@ def test_results_of_products_are_numpys(text):
             assert_same(ours[name], numpys[name])
 
 
-@pytest.mark.skipif(not objects.ARE_KNOWN, reason="this Python's objects are laid out in another way")
-@pytest.mark.parametrize("is_native", [True], indirect=True)
-@pytest.mark.parametrize("text", ["q + 1.0", "v - q", "q * q", "-q", "v < q", "np.abs(q)", "v @ q", "v += q"])
-@pytest.mark.usefixtures("is_native")
-def test_nothing_else_is_found_out_about_them(text):
+def entered_by(text):
+    """Return the names of the functions of Python that a statement enters each time, and see to what it fetches."""
     names, entered = given(oxinp), []
     code = compile(text, "users.py", "exec")
     oxinp.evaluate(names["A"])
@@ -108,15 +105,33 @@ def test_nothing_else_is_found_out_about_them(text):
         balance._settle(1)
         names["q"] = names["A"] @ names["v"]
         before = stats()
-        sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_name))
+        entered.append(set())
+        sys.setprofile(lambda frame, event, _: event == "call" and entered[-1].add(frame.f_code.co_name))
         try:
             exec(code, names)  # noqa: S102 - our own text
         finally:
             sys.setprofile(None)
         assert stats().d2h_bytes - before.d2h_bytes == SIZE * 8
+    return entered
+
+
+@pytest.mark.skipif(not objects.ARE_KNOWN, reason="this Python's objects are laid out in another way")
+@pytest.mark.parametrize("is_native", [True], indirect=True)
+@pytest.mark.parametrize("text", ["q + 1.0", "v - q", "q * q", "-q", "v < q", "np.abs(q)", "v @ q", "v += q"])
+@pytest.mark.usefixtures("is_native")
+def test_nothing_else_is_found_out_about_them(text):
+    for entered in entered_by(text):
         assert {name for name in entered if name.startswith("brought")}
-        assert not {"apply", "is_hosted", "host_view", "operator", "compute_into"} & set(entered)
-        entered.clear()
+        assert not {"apply", "is_hosted", "host_view", "operator", "compute_into"} & entered
+
+
+@pytest.mark.parametrize("is_native", [False], indirect=True)
+@pytest.mark.parametrize("text", ["q + 1.0", "v - q", "q * q", "2.0 / q", "np.float64(2.0) * q"])
+@pytest.mark.usefixtures("is_native")
+def test_operators_of_python_find_out_nothing_else_either(text):
+    for entered in entered_by(text):
+        assert "brought" in entered
+        assert not {"apply", "is_hosted", "cost_of", "other_side"} & entered
 
 
 @pytest.mark.parametrize("is_native", [True], indirect=True)
