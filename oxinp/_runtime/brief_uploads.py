@@ -54,12 +54,8 @@ class BriefUploads:
     def upload(self, ptr: int, array: np.ndarray[Any, Any], nbytes: int) -> bool:
         """Queue a copy of an array to the device on the default stream; it has been read on return.
 
-        Returns False, and does nothing, for the first uploads, and for arrays that leave no room for others.
-
-        Raises
-        ------
-        OutOfMemory
-            The system grants no pinned memory.
+        Returns False, and does nothing, for the first uploads, for arrays that leave no room for others, and where the
+        system grants no pinned memory.
         """
         if self._left or nbytes > MOST_NBYTES:
             self._left -= self._left > 0
@@ -72,15 +68,21 @@ class BriefUploads:
             at = self._at
             if at + nbytes > self._end:
                 at = self._begin_part()
+                if not at:
+                    return False
             self._at = at + nbytes + -nbytes % _ALIGNMENT
             _copy(at, address, nbytes)
             self._upload_async(ptr, at, nbytes, 0)
         return True
 
     def _begin_part(self) -> int:
-        """Return where the next part begins, once the device has read what was in it."""
+        """Return where the next part begins, once the device has read what was in it; 0 where there is no memory."""
         if not self._parts:
-            first, self._memory = self._port.allocate_pinned(NUM_PARTS * PART_NBYTES)
+            try:
+                first, self._memory = self._port.allocate_pinned(NUM_PARTS * PART_NBYTES)
+            except MemoryError:
+                self._left = RENTED
+                return 0
             self._parts = [(first + i * PART_NBYTES, self._port.make_event()) for i in range(NUM_PARTS)]
         else:
             _, event = self._parts[self._number]

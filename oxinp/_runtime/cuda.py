@@ -293,13 +293,14 @@ class CudaBackend:
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any]) -> None:
         """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
-        if array.nbytes:
+        nbytes = array.nbytes
+        if nbytes:
             if here.are_several:
                 self._transfers.upload(ptr, array, self._order(((ptr, True),), is_transfer=True))
                 self._order(((ptr, True),), is_transfer=True)  # others may have looked before all was queued
-            else:
+            elif not self._transfers.upload_brief(ptr, array, nbytes):
                 self._transfers.upload(ptr, array, 0)
-            stats.h2d_bytes += array.nbytes
+            stats.h2d_bytes += nbytes
 
     def download(self, array: np.ndarray[Any, Any], ptr: int) -> None:
         """Fill a C-contiguous writable array from the device; the data is there when this returns."""

@@ -40,6 +40,11 @@ class Transfers:
     memory : DeviceMemory
     num_staging_workers : int, optional
         Threads of the staging ring, 0 for none; if not given, one for each of the processors that this process may use.
+
+    Attributes
+    ----------
+    upload_brief : Callable
+        What is asked before `upload` where there is the default stream alone, see `BriefUploads.upload`.
     """
 
     def __init__(self, context: Context, memory: DeviceMemory, num_staging_workers: int | None = None) -> None:
@@ -48,20 +53,13 @@ class Transfers:
         workers = _default_workers() if num_staging_workers is None else num_staging_workers
         port = _Port(context, memory)
         self._ring = StagingRing(port, workers) if workers else None
-        self._brief: BriefUploads | None = BriefUploads(port)
+        self.upload_brief = BriefUploads(port).upload
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
         self._memory_type = ctypes.byref(ctypes.c_int())  # where an answer goes that nobody reads
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any], stream: int) -> None:
         """Copy an array to the device; it may be changed as soon as this returns."""
-        nbytes, brief = array.nbytes, self._brief
-        if brief is not None and not stream:
-            try:
-                if brief.upload(ptr, array, nbytes):
-                    return
-            except errors.OutOfMemory:
-                self._brief = None  # as for the ring
-        address = _address_of(array)
+        address, nbytes = _address_of(array), array.nbytes
         # `_is_pageable`, spelled out
         if self._pointer_attribute(self._memory_type, PointerAttribute.MEMORY_TYPE, address) != _INVALID_VALUE:
             if nbytes > BRIEF_NBYTES:

@@ -3,7 +3,6 @@
 import ctypes
 
 import numpy as np
-import pytest
 
 from oxinp._runtime.brief_uploads import MOST_NBYTES, NUM_PARTS, RENTED, BriefUploads
 
@@ -95,7 +94,11 @@ def test_memory_that_is_not_to_be_had():
     def refuse(_):
         raise MemoryError
 
-    device.allocate_pinned = refuse
-    with pytest.raises(MemoryError):
-        bought(device).upload(0, np.zeros(8), 64)
+    device.allocate_pinned, allocate = refuse, device.allocate_pinned
+    uploads = bought(device)
+    array = np.arange(9)
+    assert not uploads.upload(0, array, array.nbytes)
     assert not device.queued
+    device.allocate_pinned = allocate
+    assert not any(uploads.upload(0, array, array.nbytes) for _ in range(RENTED))
+    assert uploads.upload(0, array, array.nbytes)
