@@ -25,7 +25,6 @@ from oxinp._core.native.loops import ALIGNED, CONTIGUOUS, OWNER, WRITEABLE
 from oxinp._core.native.numbers import NUMBERS
 from oxinp._core.native.objects import (
     ARRAY_BASE,
-    ARRAY_DTYPE,
     ARRAY_FLAGS,
     LIST_ITEMS,
     SIZE,
@@ -247,18 +246,6 @@ class _Anew(Call):
         code.add("rbp", 8)
         code.add("r14", -2)
         code.jump("pass next", "ne")
-
-    def require_same_count(self, one: str, other: str, label: str) -> None:
-        """Go to a label unless two arrays of NumPy's have as many elements, and those are of one dtype."""
-        code = self.code
-        code.load("rax", one, ARRAY_DTYPE)
-        code.compare_with(other, ARRAY_DTYPE, "rax")
-        code.jump(label, "ne")
-        self.multiply_extents(one)
-        code.move("r8", "rax")
-        self.multiply_extents(other)
-        code.compare("rax", "r8")
-        code.jump(label, "ne")
 
     def require_default_state(self) -> None:
         """Go to the general function where the user has changed what NumPy does of floating-point errors."""

@@ -43,6 +43,7 @@ from oxinp._core.native.objects import (
     ARRAY_NDIM,
     ARRAY_SHAPE,
     ARRAY_STRIDES,
+    LIST_ITEMS,
     SIZE,
     TUPLE_ITEMS,
     TYPE,
@@ -90,6 +91,27 @@ def _require_key(function: Function, array: str) -> None:
     function.require_below(MIDDLE, "rax")
 
 
+def _require_listed(function: Function, integers: str, label: str) -> None:
+    """Go to the general function unless there is a list of a few integers, else to a label."""
+    code, again, is_integer = function.code, function.new_label(), function.new_label()
+    code.load("r8", integers, SIZE)
+    code.compare_number("r8", 0)
+    code.jump("general", "e")
+    code.compare_number("r8", MOST_WRITTEN)
+    code.jump("general", "g")
+    code.load("rdx", integers, LIST_ITEMS)
+    code.label(again)
+    code.load("rax", "rdx")
+    code.load("rax", "rax", TYPE)
+    function.if_one_of("rax", (int, np.int64), is_integer)
+    code.jump("general")
+    code.label(is_integer)
+    code.add("rdx", 8)
+    code.add("r8", -1)
+    code.jump(again, "ne")
+    code.jump(label)
+
+
 def _require_indexed(function: Function, key: str | None) -> None:
     """Go to the general function unless an array that is indexed, in `r12`, is small, or the host's by its bytes.
 
@@ -113,13 +135,13 @@ def _require_indexed(function: Function, key: str | None) -> None:
 def _load_mixed(function: Function, target: str) -> None:
     """Let a register have a new tuple, like the key in `rbp`, of what stands for arrays of ours on the host.
 
-    There is at least one, and all are small or middling; beside them there are integers, slices and their kin. Goes to
+    All are small or middling; beside them there are integers, slices and their kin, and lists of integers. Goes to
     ``no storage`` where there is no memory for it.
     """
     code = function.code
     function.unless_reported()
     for is_last in (False, True):  # nothing is made before all is known
-        again, is_array, is_found, done = (function.new_label() for _ in range(4))
+        again, is_array, is_list, is_found, done = (function.new_label() for _ in range(5))
         if is_last:
             code.load("rdi", "rbp", SIZE)
             code.call(objects.address("PyTuple_New"))
@@ -152,18 +174,28 @@ def _load_mixed(function: Function, target: str) -> None:
             code.add_register("rcx", "rax")
             code.store("rcx", TUPLE_ITEMS - 8, "rdi")
         else:
-            function.if_one_of("rax", (int, slice, type(None), type(...)), again)
+            function.if_one_of("rax", (int, slice, type(None), type(...), np.int64), again)
+            function.if_one_of("rax", (list,), is_list)
             function.unless_type("rdi", function.kind, "general")
             function.load_seen(target, "rdi", storage="r8")
             _require_key(function, target)
         code.jump(again)
+        if not is_last:
+            code.label(is_list)
+            _require_listed(function, "rdi", again)
         code.label(done)
     code.load(target, "rsp", _TUPLE)
 
 
 def _return_chosen(function: Function, numpys: int) -> None:
-    """Lay out ``advanced`` and ``mixed``: a new array of the elements that a key chooses."""
+    """Lay out ``advanced``, ``listed`` and ``mixed``: a new array of the elements that a key chooses."""
     code, is_made, is_new = function.code, function.new_label(), function.new_label()
+    code.label("listed")
+    function.unless_type("rbp", list, "general")
+    function.unless_reported()
+    _require_indexed(function, None)
+    code.move("r14", "rbp")
+    _require_listed(function, "rbp", "of numbers")
     code.label("mixed")
     _require_indexed(function, None)
     _load_mixed(function, "r14")
@@ -197,7 +229,11 @@ def _return_chosen(function: Function, numpys: int) -> None:
     for flag in (loops.CONTIGUOUS, loops.FORTRAN):
         code.test_with("r14", ARRAY_FLAGS, flag)
         code.jump(is_new, "ne")
-    code.jump("too large")
+    code.move("r13", "rcx")
+    function.unless_type("r13", np.ndarray, "too large")
+    code.test_with("r13", ARRAY_FLAGS, loops.OWNER)
+    code.jump("too large", "e")
+    function.require_same_count("r13", "r14", "too large")
     code.label(is_new)
     code.label("chosen")
     function.wrap("r14", "r12", is_few=False)
@@ -270,7 +306,7 @@ def subscript(kind: type, before: int) -> bytes:
     function.unless_type("rbp", kind, "basic")
     code.jump("advanced")
     code.label("basic")
-    function.classify_key("rbp", "r12", element="element", view="view", new="view", mixed="mixed")
+    function.classify_key("rbp", "r12", element="element", view="view", new="view", mixed="mixed", listed="listed")
     code.label("element")
     return_element(function, "element by NumPy")
     code.label("element by NumPy")
@@ -416,8 +452,16 @@ def _write_part(function: Function, numpys: int) -> None:
 
 
 def _write_chosen(function: Function, numpys: int) -> None:
-    """Lay out ``advanced`` and ``mixed``: what a key chooses is written to while the storage is marked."""
+    """Lay out ``advanced``, ``listed`` and ``mixed``: what a key chooses is written to while the storage is marked."""
     code = function.code
+    code.label("listed")
+    function.unless_type("rbp", list, "general")
+    function.unless_reported()
+    function.count_own("r12")
+    function.require_reach(LIGHT)
+    function.provide_storage("rbx", "r12", "r13")
+    function.require_alone("r13")
+    _require_listed(function, "rbp", "by numbers")
     for label, load_key in (("mixed", _load_mixed), ("advanced", _load_advanced)):
         code.label(label)
         function.count_own("r12")
@@ -466,15 +510,16 @@ def _outdate(function: Function) -> None:
     code.label("place")
     code.set("rax", 0)
     code.store("rsp", 8, "rax")
-    function.unless_type("rbp", int, "matrix")
-    _add_place(function, 0, "rbp", None)
-    code.jump("range")
-    code.label("matrix")
+    code.load("rax", "rbp", TYPE)
+    function.if_one_of("rax", (int, np.int64), "vector")
     code.load("rax", "rbp", SIZE)
     code.compare_number("rax", 2)
     code.jump("general", "ne")
     for axis in range(2):
         _add_place(function, axis, "rbp", TUPLE_ITEMS + 8 * axis)
+    code.jump("range")
+    code.label("vector")
+    _add_place(function, 0, "rbp", None)
     code.label("range")
     for name, condition, extent in (("low", "ge", 0), ("high", "le", 8)):
         at, is_covered = _STALE_RANGE[name], function.new_label()
@@ -555,7 +600,7 @@ def ass_subscript(kind: type, before: int) -> bytes:
     code.set("rcx", ELLIPSIS)
     code.compare("rbp", "rcx")
     code.jump("part", "e")
-    function.classify_key("rbp", "r12", element="element", view="part", mixed="mixed")
+    function.classify_key("rbp", "r12", element="element", view="part", mixed="mixed", listed="listed")
     code.label("element")
     code.set("rcx", id(np.ndarray))
     code.compare_with("r14", TYPE, "rcx")

@@ -11,7 +11,7 @@ NumPy's own functions are called in the user's frame, so that what they warn of 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -442,6 +442,18 @@ class Function(Frame):
         self.code.jump(label)
         self.code.label(is_known)
 
+    def require_same_count(self, one: str, other: str, label: str) -> None:
+        """Go to a label unless two arrays of NumPy's have as many elements, and those are of one dtype."""
+        code = self.code
+        code.load("rax", one, ARRAY_DTYPE)
+        code.compare_with(other, ARRAY_DTYPE, "rax")
+        code.jump(label, "ne")
+        self.multiply_extents(one)
+        code.move("r8", "rax")
+        self.multiply_extents(other)
+        code.compare("rax", "r8")
+        code.jump(label, "ne")
+
     def make_handle(self, seen: str, target: str) -> None:
         """Let a register have a new array whose `_seen` takes over the reference; go to ``no handle`` if it fails."""
         code = self.code
@@ -578,30 +590,42 @@ class Function(Frame):
         self.code.call(objects.address(function))
 
     def classify_key(
-        self, key: str, seen: str, *, element: str, view: str, new: str = "general", mixed: str = "general"
+        self,
+        key: str,
+        seen: str,
+        *,
+        element: str,
+        view: str,
+        new: str = "general",
+        mixed: str = "general",
+        listed: str = "general",
     ) -> None:
         """Go to a label by whether a key is of a single element, of a part by integers and slices, or has new axes.
 
-        One that has arrays beside others is mixed.
+        One that has arrays or lists beside others is mixed. What is none of all these is perhaps a list.
         """
         code = self.code
-        is_integer, again, is_other, counted = (self.new_label() for _ in range(4))
+        is_integer, is_tuple = self.new_label(), self.new_label()
         code.load_int("rdx", seen, ARRAY_NDIM)
         code.load("rax", key, TYPE)
-        code.set("rcx", id(int))
-        code.compare("rax", "rcx")
-        code.jump(is_integer, "e")
+        self._go_by_type("rax", {int: is_integer, np.int64: is_integer})
         code.compare_number("rdx", 0)
         code.jump("general", "e")
-        code.set("rsi", id(slice))
-        code.compare("rax", "rsi")
-        code.jump(view, "e")
-        code.set("rdi", NONE)
-        code.compare(key, "rdi")
-        code.jump(new, "e")
-        code.set("rdi", id(tuple))
-        code.compare("rax", "rdi")
-        code.jump("general", "ne")
+        self._go_by_type("rax", {slice: view, type(None): new, tuple: is_tuple})
+        code.jump(listed)
+        code.label(is_tuple)
+        self._classify_tuple(key, element, view, new, mixed)
+        code.label(is_integer)
+        code.compare_number("rdx", 1)
+        code.jump(element, "e")
+        code.compare_number("rdx", 0)
+        code.jump("general", "e")
+        code.jump(view)
+
+    def _classify_tuple(self, key: str, element: str, view: str, new: str, mixed: str) -> None:
+        """Go to a label by what a tuple is a key of; `rdx` has how many axes there are."""
+        code = self.code
+        again, is_integer, is_other, counted = (self.new_label() for _ in range(4))
         code.load("r8", key, SIZE)
         code.set("r9", 0)  # integers
         code.set("r11", 0)  # new axes
@@ -612,36 +636,25 @@ class Function(Frame):
         code.load("rdi", "r10", TUPLE_ITEMS)
         code.add("r10", 8)
         code.load("rax", "rdi", TYPE)
-        code.compare("rax", "rsi")
-        code.jump(again, "e")
-        code.compare("rax", "rcx")
-        code.jump(is_other, "ne")
+        self._go_by_type("rax", {slice: again, int: is_integer, np.int64: is_integer})
+        self._go_by_type("rax", {type(None): is_other, type(...): is_other, self.kind: mixed, list: mixed})
+        code.jump("general")
+        code.label(is_integer)
         code.add("r9", 1)
         code.jump(again)
         code.label(is_other)
         code.add("r11", 1)
-        code.set("rdi", id(type(None)))
-        code.compare("rax", "rdi")
-        code.jump(again, "e")
-        code.set("rdi", id(type(...)))
-        code.compare("rax", "rdi")
-        code.jump(again, "e")
-        code.set("rdi", id(self.kind))
-        code.compare("rax", "rdi")
-        code.jump(mixed, "e")
-        code.jump("general")
+        code.jump(again)
         code.label(counted)
         code.compare_number("r11", 0)
         code.jump(new, "ne")
         code.compare("r9", "rdx")
         code.jump(element, "e")
         code.jump(view)
-        code.label(is_integer)
-        code.compare_number("rdx", 1)
-        code.jump(element, "e")
-        code.compare_number("rdx", 0)
-        code.jump("general", "e")
-        code.jump(view)
+
+    def _go_by_type(self, register: str, labels: Mapping[type, str]) -> None:
+        for kind, label in labels.items():
+            self.if_one_of(register, (kind,), label)
 
     def require_writable(self, handle: str) -> None:
         """Go to the general function where an array is a view that may not be written to, or of something else."""

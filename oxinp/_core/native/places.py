@@ -48,8 +48,13 @@ def load_small(function: Function, target: str, integer: str, label: str) -> Non
 
 def _add_axis(function: Function, integer: str, label: str) -> None:
     """Add to `r8` how far an index leads along the axis whose extent and stride lie where `r9` and `r10` say."""
-    code, is_from_start = function.code, function.new_label()
+    code, is_from_start, is_numpys, is_loaded = function.code, *(function.new_label() for _ in range(3))
+    function.unless_type(integer, int, is_numpys)
     load_small(function, "rdi", integer, label)
+    code.jump(is_loaded)
+    code.label(is_numpys)
+    code.load("rdi", integer, NUMBER_VALUE)
+    code.label(is_loaded)
     code.compare_number("rdi", 0)
     code.jump(is_from_start, "ge")
     code.add_from("rdi", "r9", 0)
@@ -65,16 +70,14 @@ def _add_axis(function: Function, integer: str, label: str) -> None:
 def load_address(function: Function, label: str) -> None:
     """Let `r8` have where the element of the array in `r12` lies that the key in `rbp` is of; go to a label for others.
 
-    The key is an integer, of a vector, or a tuple of nothing but integers and slices.
+    The key is an integer, of a vector, or a tuple of nothing but integers and slices; NumPy's integers have 64 bits.
     """
-    code, is_tuple, next_axis, done = function.code, *(function.new_label() for _ in range(3))
+    code, is_integer, next_axis, done = function.code, *(function.new_label() for _ in range(3))
     code.load("r8", "r12", ARRAY_DATA)
     code.load("r9", "r12", ARRAY_SHAPE)
     code.load("r10", "r12", ARRAY_STRIDES)
-    function.unless_type("rbp", int, is_tuple)
-    _add_axis(function, "rbp", label)
-    code.jump(done)
-    code.label(is_tuple)
+    code.load("rax", "rbp", TYPE)
+    function.if_one_of("rax", (int, np.int64), is_integer)
     code.load_int("rdx", "r12", ARRAY_NDIM)
     code.compare_with("rbp", SIZE, "rdx")
     code.jump(label, "ne")
@@ -87,6 +90,9 @@ def load_address(function: Function, label: str) -> None:
         code.add(each, 8)
     code.add("rdx", -1)
     code.jump(next_axis, "ne")
+    code.jump(done)
+    code.label(is_integer)
+    _add_axis(function, "rbp", label)
     code.label(done)
 
 

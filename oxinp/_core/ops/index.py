@@ -35,6 +35,7 @@ from oxinp._core.lazy.stores import store
 from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, copy, single
 from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.host_side import is_dense
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import LINES_NBYTES, SHARED, SIDES, WRITING, Stale, Storage
@@ -143,7 +144,7 @@ def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
             found = seen[place]
             if type(found) is not _NumpyArray:
                 return found
-            if found.flags.forc and is_new(found, (seen,)):
+            if (found.flags.forc or is_dense(found)) and is_new(found, (seen,)):
                 return wrap_host(found)
     return getitem(array, key)
 

@@ -29,6 +29,11 @@ KEYS = (
         (slice(0, 2), 1),
     ),
     *((1, True), (1, np.int64(2)), (1, None), (..., 1), (1, ...), (2**40, 1), (), (1, 2**30), (-1, -1), (1, 1.0)),
+    *(np.int64(-1), np.int64(-4), np.int64(2**62), np.int32(1), (np.int64(-1), 2), (np.int64(1), np.int64(-9))),
+    *((np.int64(0), slice(1, 3)), (None, np.int64(1)), (slice(None), np.int64(1)), (np.int64(2), True)),
+    *([0, 2], [-1], [], [7], [True, False, True], [1.0], [np.int64(1), 0], ["x"], [[0, 1], [1, 0]], [2**70], [1] * 600),
+    *((slice(None), [0, 1]), ([0, 1], [1, 0]), ([0],), (0, [1, 2]), (..., [0, 1]), ([0, 1], None), ([0, 9], 1)),
+    *(([0, 1], slice(1, 3)), (np.int64(1), [0, 1]), ([], [0]), ([True, False, True], 0), ([0, 1], 1.5)),
 )
 VALUES = (
     *(
@@ -93,6 +98,7 @@ def test_elements_are_numpys(dtype):
             found, expected = _told(lambda a=ours, k=key: a[k]), _told(lambda a=numpys, k=key: a[k])
             if isinstance(expected, np.ndarray):
                 assert np.array_equal(np.asarray(found), expected), key
+                assert found.dtype == expected.dtype, key
             else:
                 assert found == expected, key
                 assert type(found) is type(expected), key
@@ -114,6 +120,20 @@ def test_written_elements_are_numpys(dtype):
         assert host.tobytes() == numpys[0].tobytes() if dtype != "O" else np.array_equal(host, numpys[0]), (key, value)
 
 
+def test_lists_of_integers_choose_from_large_arrays():
+    numpys = np.random.default_rng(3).random((30, 20, 50))
+    ours = oxinp.array(numpys)
+    for key in ([3, 1], (slice(None), [1, 0, 2]), (slice(None), slice(None), [0, 5]), ([2, 1], slice(None), [0, 5])):
+        found = ours[key]
+        assert np.array_equal(np.asarray(found), numpys[key])
+        found += 1.0
+        assert np.array_equal(np.asarray(ours), numpys)
+        ours[key] = 2.0
+        ours[key] = found
+        numpys[key] += 1.0
+        assert np.array_equal(np.asarray(ours), numpys)
+
+
 def test_elements_keep_their_bits():
     bits = np.array([0x7FF8000000000001, 0xFFF0000000000000, 0x8000000000000000, 1], np.uint64)
     x = oxinp.asarray(bits.view(np.float64))
@@ -127,12 +147,16 @@ def test_elements_keep_their_bits():
 def test_elements_are_given_back():
     x, y = oxinp.zeros((3, 3)), oxinp.zeros(3)
     x[1, 1] = y[1] = 1.5
-    key, value, seen = (1, 1), 2.25, x._seen
-    before = [sys.getrefcount(each) for each in (x, y, key, value, seen, seen.dtype)]
+    key, value, seen, place, rows = (1, 1), 2.25, x._seen, np.int64(2), [2, 0]
+    x[rows] = x[1:]  # by now it has a storage
+    before = [sys.getrefcount(each) for each in (x, y, key, value, seen, seen.dtype, place, rows)]
     for _ in range(1000):
         x[key] = value
         y[1] = x[key]
-    assert [sys.getrefcount(each) for each in (x, y, key, value, seen, seen.dtype)] == before
+        y[place] = x[place, place]
+        x[rows] = x[rows]
+        x[:, rows] = x[rows, :].T
+    assert [sys.getrefcount(each) for each in (x, y, key, value, seen, seen.dtype, place, rows)] == before
 
 
 def test_parts_that_may_not_be_written_to_are_not():

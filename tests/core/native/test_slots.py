@@ -314,7 +314,10 @@ def calls_of_ours(text):
     np.arctan2(B[:3000], B[:1]); np.remainder(D[:50], 0.7);
     np.copysign(x, a[0]); np.sqrt(2); np.maximum(a[0], 1); np.add(1, 2.0); np.less(a[0], i[1]);
     U & 7; U == 3; B / B; np.sqrt(B * B); np.exp(B[:4000]); np.complex128(1j) * C; np.complex128(1j) * a; U += U;
-    B[1:-1] = 0.5 * B[2:]; B += B; D -= D[:, :1]; D @ D[0]; D[0, :60] @ D; B[B > 0]; B[B > 0] = 0; a[None]
+    B[1:-1] = 0.5 * B[2:]; B += B; D -= D[:, :1]; D @ D[0]; D[0, :60] @ D; B[B > 0]; B[B > 0] = 0; a[None];
+    a[np.int64(2)]; M[np.int64(1)]; M[1, np.int64(2)]; M[:, np.int64(2)]; a[np.int64(2)] = 7; M[np.int64(1), 2] = 7;
+    a[[0, 2]]; M[[0, 1]]; M[:, [0, 2]]; M[[0, 1]] = M[[1, 0]]; a[[0, 2]] = 1.5; M[[0, 1], :] = M[[1, 0], :];
+    D[[3, 1]] = D[[1, 3]]; C[:, [2, 0, 1]]
     """
     ),
 )
