@@ -83,6 +83,22 @@ def test_sums():
     assert num_known > NUM_PROBLEMS // 8
 
 
+def test_sums_of_ever_fewer_elements(monkeypatch):
+    """Lengths between which no kernel changes take a few integers, down to the shortest."""
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    asked, before = [], type(known)._line_again
+    monkeypatch.setattr(type(known), "_line_again", lambda *given: asked.append(given[1]) or before(*given))
+    for turn in range(2):
+        asked.clear()
+        for size in range(900, 0, -1):
+            problem = (size,), (0,), operands_of([f64, f32], (1, 1), (256, 8)), Operand(f64, ()), TINY_DEVICE
+            again = known.line_again(size, (1, 1), (256, 8), TINY_DEVICE.num_sms)
+            launch = known.plan(*problem).launch
+            assert again in (None, (launch.kernel, launch.grid, launch.constants))
+            assert again is not None or not turn or size == 1
+    assert len(asked) < 24
+
+
 def test_sums_of_one_element_many_times():
     known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
     for size in (5000, 5001, 6000):

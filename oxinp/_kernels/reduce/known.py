@@ -172,16 +172,19 @@ class KnownPasses(Passes):
             if kernel is None:
                 return None
             kernels[group, count, at_once] = kernel
-        units = num_units // group
-        if not at_once:  # `_group_rows` goes by powers of two, at both ends of which it has to be the same
+        # `_group_rows` goes by powers of two, at both ends of which it has to be the same.
+        if at_once:
+            lines = group * count // 2 + 1, group * count
+        else:
+            units = num_units // group
             least = group << (units.bit_length() - 1) if units else WARP * UNITS_PER_LANE + 1
             lines = least, (group << units.bit_length()) - 1
-            if all(self._group_rows(1, n, walk.unroll, num_sms) == (group, count, 0, n) for n in lines):
-                fitting = min((MIN_TUNED_NBYTES - 1) // self.nbytes, (MAX_INDEX_32 - 1) // (farthest or 1))
-                if len(self._near) >= MAX_KEPT:
-                    self._near.clear()
-                most = min(lines[1] * vector + vector - 1, fitting)
-                self._near[key] = _Near(lines[0] * vector, most, kernel, own, shifts, vector)
+        if all([self._group_rows(1, n, walk.unroll, num_sms) == (group, count, at_once, n) for n in lines]):  # noqa: C419 - what goes through them one by one takes longer
+            fitting = min((MIN_TUNED_NBYTES - 1) // self.nbytes, (MAX_INDEX_32 - 1) // (farthest or 1))
+            if len(self._near) >= MAX_KEPT:
+                self._near.clear()
+            most = min(lines[1] * vector + vector - 1, fitting)
+            self._near[key] = _Near(max(2, lines[0] * vector), most, kernel, own, shifts, vector)
         values = _shifted(own, shifts, last) if shifts else own
         return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
 

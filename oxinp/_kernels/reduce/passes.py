@@ -324,8 +324,8 @@ class Passes(Planner):
     def _group_rows(self, num_rows: int, num_units: int, count: int, num_sms: int) -> tuple[int, int, int, int]:
         """Threads per row, units that a thread loads before it uses the first, rows at once, units of a chunk."""
         if 0 < num_units <= rows.WARP * UNITS_PER_LANE:
-            group = _power_of_two(-(-num_units // UNITS_PER_LANE))
-            own = _power_of_two(-(-num_units // group))
+            group = 1 << (-(-num_units // UNITS_PER_LANE) - 1).bit_length()  # the least powers of two, not below those
+            own = 1 << (-(-num_units // group) - 1).bit_length()
             most = MAX_ROWS_AT_ONCE // 2 if pred in self.types else MAX_ROWS_AT_ONCE
             return group, own, min(most, max(1, count // own)), num_units
         chunk = num_units
@@ -400,8 +400,3 @@ class Passes(Planner):
         """Strides and shifts of the chain's operands, then of the output or the scratch buffer."""
         i = -1 if num_chunks > 1 else -2
         return (*chain.constants(nest), *kept.strides[i], kept.shifts[i])
-
-
-def _power_of_two(count: int) -> int:
-    """The least power of two that is not below `count`."""
-    return 1 << max(0, count - 1).bit_length()
