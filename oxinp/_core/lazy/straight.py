@@ -74,11 +74,10 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         return False
     added, seen, entries, mask, graph = chain
     storage = array._held or array._storage
-    if graph is not None and graph.met >= MEETINGS + RENTED:
-        is_written = _update_again(operation, array, layout, chain)
-        if is_written and accesses and layout.nbytes <= SMALL_NBYTES:
+    if graph is not None and graph.met >= MEETINGS + RENTED and _update_again(operation, array, layout, chain):
+        if accesses and layout.nbytes <= SMALL_NBYTES:
             note_update(storage, entries)
-        return is_written
+        return True
     dtype = layout.dtype
     structures = leaf_structure(dtype), added
     key = structures, None, dtype

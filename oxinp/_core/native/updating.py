@@ -9,22 +9,19 @@ import functools
 
 import numpy as np
 
-from oxinp._core.lazy.expr import Graph, Operation, Structure, leaf_structure
-from oxinp._core.lazy.op import RENTED
+from oxinp._core.lazy.expr import Operation, Structure, leaf_structure
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, note_update
 from oxinp._core.lazy.straight import NUMBERS
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects, whole, writing
 from oxinp._core.native.function import FLOAT64, HELD, KNOWN, NONE, STORED_HOST, VIEW, Function
 from oxinp._core.native.given import ROOM, call_given, give, require_returned, write_given
-from oxinp._core.native.launching import COMPUTED, ENTRIES, GRAPH_OF, MASK, SEEN
+from oxinp._core.native.launching import COMPUTED, ENTRIES, MASK, SEEN
 from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import (
     COST,
     ENTRY,
-    GRAPH,
     GRID,
     KEPT,
     KEY,
@@ -42,7 +39,6 @@ from oxinp._core.native.making import (
 )
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._core.native.operand import find_chain, require_usual
-from oxinp._core.native.places import load_small
 
 _OPERATION = offsets(Operation, ("alike", "checked"))
 JOINED, SCALARS, _REASON = (TUPLE_ITEMS + 8 * place for place in (0, 3, 5))
@@ -68,7 +64,6 @@ def _address(kind: type) -> int:
     require_usual(call)
     _load_target(call)
     _load_operand(call)
-    _require_unplanned(call)
     _find_join(call)
     _convert(call)
     _write(call)
@@ -116,21 +111,6 @@ def _load_operand(call: Making) -> None:
     call.make_tuple(KEPT, "rdi", "r14", ("r14", STRUCTURE["kinds"]), "rbp", "rbx", "r13")
     code.move("r14", "rdi")
     code.label("has chain")
-
-
-def _require_unplanned(call: Making) -> None:
-    """Go on unless there may be a program for what is added."""
-    code, is_new = call.code, call.new_label()
-    code.load("rdx", "r14", GRAPH_OF)
-    code.set("rcx", NONE)
-    code.compare("rdx", "rcx")
-    code.jump(is_new, "e")
-    call.unless_type("rdx", Graph, "undo")
-    code.load("rsi", "rdx", GRAPH["met"])
-    load_small(call, "rdx", "rsi", "undo")
-    code.compare_number("rdx", MEETINGS + RENTED)
-    code.jump("undo", "ge")
-    code.label(is_new)
 
 
 def _find_join(call: Making) -> None:

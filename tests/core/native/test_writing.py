@@ -142,6 +142,22 @@ def test_updates_are_done_by_machine_code(statement, monkeypatch):
     assert_same(found, run(numpy, statement, range(30, 60)))
 
 
+@pytest.mark.parametrize(
+    "statement", ["a[i, i:] += b[i, i:] * 0.5 + c[i:]", "a[i:, i:] -= np.outer(c[i:], c[i:] * 2.0)"]
+)
+def test_updates_that_come_again_and_again_are_done_by_machine_code(statement, monkeypatch):
+    left = []
+    before = straight.update
+    monkeypatch.setattr(straight, "update", lambda *given: (left.append(given), before(*given))[1])
+    numbers = [*range(1, 30), *[3, 5] * (2 * RENTED)]
+    with balance.suspended():
+        run(oxinp, statement, numbers)
+        left.clear()
+        found = run(oxinp, statement, numbers)
+    assert len(left) <= 6
+    assert_same(found, run(numpy, statement, numbers))
+
+
 ASSIGNMENTS = [
     "a[i, i:] = 0.25",
     "a[i, i:] = 3",
