@@ -46,7 +46,7 @@ LENGTHS = "lengths of rows"  # by which a structure keeps the latest matrix, and
 LENGTHS_OF_SHORT = "lengths of short vectors"  # by which it keeps the same of what numbers are made of
 MAX_LENGTHS, LOOKS = 8, 16  # beyond which chains of the structure are looked at one time in so many
 OFTEN = 9  # times that chains are met before a kernel is made of them and their reductions
-SHORT, OFTEN_OF_SHORT = 1 << 10, 999
+SHORT, OFTEN_OF_SHORT = 1 << 8, 999
 """Elements of vectors of which kernels serve a few lengths, and the same for those."""
 MAX_REUSED = 3
 """Times that the result of a reduction was asked for after the chain had been computed without it."""
