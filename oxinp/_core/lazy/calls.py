@@ -117,10 +117,11 @@ class Call:
                 attempt(self._run)  # which builds it
             return
         try:
-            self._run()  # a part of what has taken the lock
-        except Missing:  # as `attempt` has it
-            if not is_finaliser(sys._getframe(0)):
-                raise
+            with FIRST_LOCK:  # `attempt`, spelled out
+                self._run()
+        except Missing:
+            if FIRST_LOCK._is_owned() and not is_finaliser(sys._getframe(0)):
+                raise  # a part of what has taken the lock is repeated with it
             attempt(self._run)
 
     def _run(self) -> None:
