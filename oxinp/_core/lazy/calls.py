@@ -109,20 +109,13 @@ class Call:
         if here.are_several:
             attempt(self._run)
             return
-        if not FIRST_LOCK._is_owned():
-            try:
-                with FIRST_LOCK:  # `attempt`, spelled out
-                    self._run()
-            except Missing:
-                attempt(self._run)  # which builds it
-            return
         try:
             with FIRST_LOCK:  # `attempt`, spelled out
                 self._run()
         except Missing:
             if FIRST_LOCK._is_owned() and not is_finaliser(sys._getframe(0)):
                 raise  # a part of what has taken the lock is repeated with it
-            attempt(self._run)
+            attempt(self._run)  # which builds it
 
     def _run(self) -> None:
         leaves = self.leaves
