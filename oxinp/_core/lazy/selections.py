@@ -56,7 +56,7 @@ MAX_NBYTES_READ, MAX_NBYTES_COPIED = 1 << 26, 1 << 16
 device which; and of such a mask, which is copied."""
 ON_HOST = "on the host"
 """What masks there are made by."""
-PRICE = 20.0
+PRICE = 30.0
 """Microseconds that the host takes to select or to write what has been selected, beside launches."""
 BYTES_PER_ELEMENT = 30.0
 """Bytes that NumPy adds in as long as it takes to select or write by an element of a mask."""
