@@ -132,6 +132,31 @@ def test_sums_of_few_columns():
 
 
 @pytest.mark.parametrize("has_flags", [False, True])
+@pytest.mark.parametrize("width", [2, 16, 24, 31])
+def test_sums_of_folded_rows(width, has_flags):
+    steps, lengths = ((width, 1),) * 2, [150_000 // width + k for k in (*range(48), 40_000, 400_000, 2_000_000)]
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64, has_flags=has_flags)
+    num_joined = num_alone = 0
+    for written in (1, 3):
+        for length in lengths:
+            arrays = list(starmap(Operand, zip([f64, f32], steps, (256, 256), strict=True)))
+            problem = (length, width), (0,), arrays, Operand(f64, (written,)), H200
+            again = known.columns_again(*problem[:1], steps, (256, 256), written, H200)
+            wanted = reduce.Reduction(INPUTS, ADD, 2, SUM, f64, has_flags=has_flags).plan(*problem)
+            assert known.plan(*problem) == wanted
+            launches = [(step.kernel, step.grid, step.constants) for step in wanted.steps]
+            if isinstance(again, Joined):
+                num_joined += 1
+                assert [again.first, again.second] == launches
+                assert again.scratch_nbytes == wanted.scratch_nbytes
+            elif again is not None:
+                num_alone += 1
+                assert [again] == launches
+    assert num_joined > 45
+    assert num_alone > 4 or width == 2  # where nothing divides the rows
+
+
+@pytest.mark.parametrize("has_flags", [False, True])
 @pytest.mark.parametrize("axis", SHAPES)
 def test_sums_along_an_axis(axis, has_flags):
     draw = random.Random(3)

@@ -11,7 +11,7 @@ from oxinp._kernels.nest import magic
 from oxinp._kernels.plan import ALIGNMENT, NUM_FLAGS, flagged, joined
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import NUM_WARPS, ColumnsSpec
-from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED
+from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED, most_folded
 from oxinp._kernels.reduce.passes import MAX_COLUMN_ROUNDS, MAX_KEPT, MAX_SERIAL, UNITS_PER_LANE, Passes, Walk
 from oxinp._kernels.reduce.rows import BLOCK, WARP, RowsSpec
 
@@ -214,7 +214,7 @@ class KnownPasses(Passes):
         length, width = shape
         if width < MIN_COLUMNS:  # lanes go along the rows, unless `fold` has to decide
             if length * width >= MIN_FOLDED and all(own in {(width, 1), (0, 0)} for own in steps):
-                return None
+                return self._folded_again(length, width, steps, alignments, written, device)
             turned = tuple([own[::-1] for own in steps])
             return self.rows_again((width, length), turned, alignments, written, device)
         if written == 1 and steps.count((width, 1)) == len(steps):
@@ -244,6 +244,24 @@ class KnownPasses(Passes):
 
         It is what `_contiguous` comes to, whose parameters these are.
         """
+        first = self._dense_launch(num_kept, length, alignments, device, is_first=is_first)
+        if first is None or first[1] == 1:
+            return first and first[0]
+        if is_first and self.has_flags:
+            return flagged((first[0], first[1] * num_kept * self.op.acc.nbytes))  # type: ignore[no-any-return]
+        return self._joined(first, num_kept, 1, device)
+
+    def _dense_launch(
+        self,
+        num_kept: int,
+        length: int,
+        alignments: tuple[int, ...],
+        device: Device,
+        *,
+        is_first: bool,
+        num_folded: int = 1,
+    ) -> tuple[Again, int] | None:
+        """Return the first launch of these, of so many rows in each, and how many results it leaves for each."""
         if self.wants_index or self.op.wants_index or self.op.num_parameters:
             return None
         if num_kept < 2 or length < 2 or num_kept * length >= MAX_INDEX_32:
@@ -254,14 +272,36 @@ class KnownPasses(Passes):
             return None
         moves = tuple([(pitch, 1)[loop] for loops, _ in walk.chain.moves for loop in loops])
         is_measured = num_kept * length * self.nbytes >= MIN_TUNED_NBYTES
-        shape = (length, num_kept) if is_first else (num_kept, length)
-        launch = self._columns_launch if is_first else self._rows_launch
-        first = launch(walk, shape, moves, 1, device, is_measured=is_measured)
-        if first is None or first[1] == 1:
-            return first and first[0]
-        if is_first and self.has_flags:
-            return flagged((first[0], first[1] * num_kept * self.op.acc.nbytes))  # type: ignore[no-any-return]
-        return self._joined(first, num_kept, 1, device)
+        if not is_first:
+            return self._rows_launch(walk, (num_kept, length), moves, 1, device, is_measured=is_measured)
+        shape = length, num_kept
+        return self._columns_launch(walk, shape, moves, 1, device, is_measured=is_measured, num_folded=num_folded)
+
+    def _folded_again(
+        self,
+        length: int,
+        width: int,
+        steps: tuple[tuple[int, int], ...],
+        alignments: tuple[int, ...],
+        written: int,
+        device: Device,
+    ) -> Again | Flagged | Joined | None:
+        """Return the launches of the plan for narrow matrices, of which several rows are seen as one, see `fold`."""
+        if width < 2 or (0, 0) in steps or self.op.wants_index:
+            return None
+        num_folded, first = most_folded(length, width), None
+        if num_folded > 1:
+            kept, rest = num_folded * width, length // num_folded
+            first = self._dense_launch(kept, rest, alignments, device, is_first=True, num_folded=num_folded)
+            if first is None:
+                return None
+        if first is None or first[1] == 1:  # as `choose` has it
+            turned = tuple([own[::-1] for own in steps])
+            return self.rows_again((width, length), turned, alignments, written, device)
+        again, num_chunks = first
+        joining, num_rows = self._joining or self.joining, num_chunks * num_folded
+        second = joining.rows_again((width, num_rows), ((1, width),), (ALIGNMENT,), written, device)
+        return None if second is None else joined((again, second, num_rows * width * self.op.acc.nbytes))
 
     def _joined(self, first: tuple[Again, int], width: int, written: int, device: Device) -> Joined | None:
         """Return the launches of a reduction to a vector, of which the first leaves several results for each.
@@ -402,8 +442,12 @@ class KnownPasses(Passes):
         device: Device,
         *,
         is_measured: bool = False,
+        num_folded: int = 1,
     ) -> tuple[Again, int] | None:
-        """Return the launch of `_columns`, and of how many chunks it is; None where its kernel has not been made."""
+        """Return the launch of `_columns`, and of how many chunks it is; None where its kernel has not been made.
+
+        Of a matrix whose rows are so many of a narrower one's, the chunks are not joined.
+        """
         length, width = shape
         down = 1 if length <= MAX_SERIAL else NUM_WARPS  # `_tiles` of one matrix, spelled out
         num_tiles = -(-width // (WARP * walk.vector * (NUM_WARPS // down)))
@@ -413,21 +457,21 @@ class KnownPasses(Passes):
         num_chunks = -(-length // chunk)
         is_split = num_chunks > 1
         chain, vector, count, kernels = walk
-        spec, kernel, choice = kernels.get((down, is_split), _NO_KERNEL)
+        joins = is_split and self.has_flags and num_folded == 1
+        spec, kernel, choice = kernels.get((down, is_split, joins), _NO_KERNEL)
         if kernel is None:
-            joins = self.has_flags and is_split
             spec = self._spec(ColumnsSpec, chain, 1, num_chunks, down, vector, count, joins=joins)
             kernel = self._kernels.get(spec)
             if kernel is not None:
                 choice = _asked(spec)
-                kernels[down, is_split] = spec, kernel, choice
+                kernels[down, is_split, joins] = spec, kernel, choice
         if is_measured and kernel is not None:
-            known = unrolled(spec, choice, (width, length), device)
+            known = unrolled(spec, choice, (width // num_folded, length * num_folded), device)
             if known is not spec:
                 kernel = self._kernels.get(known)
         if kernel is None:
             return None
-        if is_split and self.has_flags:
+        if joins:
             if num_tiles > NUM_FLAGS:
                 return None
         elif is_split:

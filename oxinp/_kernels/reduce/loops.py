@@ -68,6 +68,11 @@ def fold(shape: tuple[int, ...], arrays: Sequence[Operand]) -> int:
         return 1
     if any(x.strides not in {(width, 1), (0, 0)} for x in arrays):
         return 1
+    return most_folded(length, width)
+
+
+def most_folded(length: int, width: int) -> int:
+    """Return how many of so many rows of a narrow matrix may be folded to one: 1 if no number of them divides all."""
     counts = range(MAX_FOLDED // width, MIN_COLUMNS // width, -1)
     return next((count for count in counts if length % count == 0), 1)
 
@@ -155,6 +160,7 @@ __all__ = [
     "column_loop",
     "fold",
     "kept_and_reduced",
+    "most_folded",
     "pair",
     "without",
 ]

@@ -151,26 +151,23 @@ class Passes(Planner):
         self, shape: tuple[int, ...], axes: tuple[int, ...], arrays: Sequence[Operand], output: Operand, num_sms: int
     ) -> list[ReducePass]:
         """Return the one or two passes of a reduction of at least one element to at least one result."""
-        partial_shape = kept_shape = without(shape, axes)
-        partial_axes: tuple[int, ...] = (0,)
-        first = None
+        kept_shape, first = without(shape, axes), None
         num_folded = fold(shape, arrays) if axes == (0,) and len(shape) == 2 and not self.op.wants_index else 1
         if num_folded > 1:
             length, width = shape
-            partial_shape, partial_axes = (num_folded, width), (0, 1)
             moved = (num_folded * width, width, 1)
             folded = [x.replace(strides=moved if any(x.strides) else (0, 0, 0)) for x in arrays]
             target = output.replace(strides=(width, 1))
             first = self._pass((length // num_folded, num_folded, width), (0,), folded, target, num_sms, may_join=False)
         if first is None or first.num_chunks == 1:
-            partial_shape, partial_axes = kept_shape, (0,)
+            num_folded = 1
             first = self._pass(shape, axes, arrays, output, num_sms)
         if first.num_chunks == 1 or first.spec.joins:
             return [first]
-        # Partial results lie by chunk, then in C order of the kept dimensions.
-        shape = (first.num_chunks, *partial_shape)
+        # Partial results lie by chunk, then by folded row, then in C order of the kept dimensions.
+        shape = (first.num_chunks * num_folded, *kept_shape)
         partial = Operand(self.op.acc, contiguous_strides(shape))
-        return [first, self.joining._pass(shape, partial_axes, (partial,), output, num_sms)]
+        return [first, self.joining._pass(shape, (0,), (partial,), output, num_sms)]
 
     def _pass(
         self,
