@@ -364,7 +364,9 @@ def all_of(array: Handle) -> Handle:
         value = expression(array)
     graph, leaves, mask = value
     if not graph.nodes:
-        graph = copying(graph.leaves[0], graph.layout.dtype)
+        programs = graph.programs  # `copying`, spelled out
+        known = None if programs is None else programs.get(("copy", graph.layout.dtype))
+        graph = known or copying(graph.leaves[0], graph.layout.dtype)
     return wrap_pending((graph, leaves, mask), as_array=True)  # type: ignore[no-any-return]
 
 

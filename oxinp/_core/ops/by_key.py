@@ -29,6 +29,9 @@ FIRST_AXIS = "elements along the first axis"
 MAX_SCALAR_NBYTES = 8  # of a number that kernels are given as it is
 _NUMBERS = frozenset({int, bool})
 _PLAIN = frozenset({int, bool, float, complex})
+_ELEMENTS: dict[tuple[np.dtype[Any], int], Any] = {}
+"""Dtypes and integers -> what these are as elements."""
+MAX_ELEMENTS = 256
 _TAKEN = Handle | np.generic | bool | int | float | complex  # as values, as they are
 
 
@@ -112,18 +115,36 @@ def fill(array: Handle, key: Any, value: Any) -> bool:
     if own.dtype != BOOL:  # as most keys
         return False
     dtype = layout.dtype
-    is_number = isinstance(value, bool | int | float | complex | np.number | np.bool_)
-    if not (is_number and own.shape == layout.shape and dtype in DEVICE_TYPES and layout.ndim):
+    if own.shape != layout.shape or dtype not in DEVICE_TYPES or not layout.ndim:
         return False
-    element = np.zeros(1, dtype)
-    # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
-    put(element, slice(None), np.asarray(value) if isinstance(value, np.generic) else value)
+    kind = type(value)
+    if kind is int or kind is bool:
+        element = _ELEMENTS.get((dtype, value))
+        if element is None:
+            element = _element_of(dtype, value)
+            if len(_ELEMENTS) >= MAX_ELEMENTS:
+                _ELEMENTS.clear()
+            _ELEMENTS[dtype, value] = element
+    elif isinstance(value, float | complex | np.number | np.bool_):
+        # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
+        element = _element_of(dtype, np.asarray(value) if isinstance(value, np.generic) else value)
+    else:
+        return False
     try:
-        store(array, express(WHERE, (key, element[0], array), target_of(array)))
+        target = array._known if array._view is None else None  # `target_of`, spelled out
+        store(array, express(WHERE, (key, element, array), target or target_of(array)))
     except Unsupported:
         return False
-    settled(array)
+    if current() is not quiet.state:
+        settled(array)
     return True
+
+
+def _element_of(dtype: np.dtype[Any], value: Any) -> Any:
+    """Return what a number is as an element, or raise what NumPy raises."""
+    element = np.zeros(1, dtype)
+    put(element, slice(None), value)
+    return element[0]
 
 
 def write_masked(array: Handle, key: Handle, value: Handle) -> bool:

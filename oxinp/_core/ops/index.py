@@ -58,6 +58,7 @@ _accesses, _followers = placement.accesses, placement.followers
 
 _NumpyArray = np.ndarray
 _Generic = np.generic
+_PLAIN = frozenset({bool, int, float})
 
 
 def getitem(array: Handle, key: Any) -> Any:
@@ -191,10 +192,13 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         raise ValueError("assignment destination is read-only")
     # Views that are made to write are nobody's to finalize.
     array = without_class(array) if type(array) in SUBCLASSES else array
-    if type(key) is type(value) is types.ndarray and value._known is None and write_masked(array, key, value):
-        return
     storage = array._held or array._storage
     host = storage.host
+    if type(key) is types.ndarray and (
+        (type(value) is types.ndarray and value._known is None and write_masked(array, key, value))
+        or (type(value) in _PLAIN and host is None and _is_on_device(array, key) and fill(array, key, value))
+    ):
+        return
     located = None
     if host is None and type(key) is not types.ndarray:
         layout = array._known or array._layout
@@ -396,6 +400,12 @@ def _set_by_key(array: Handle, key: Any, value: Any) -> None:
         setitem(array, counted, value)
     elif not fill(array, key, value) and not scatter_values(array, key, value):
         call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
+
+
+def _is_on_device(array: Handle, key: Handle) -> bool:
+    """Whether an array that is not on the host, and a key, are the device's."""
+    held, layout = key._held, array._known
+    return bool(held and layout and key._known and held.host is None and layout.nbytes >= balance.limit)
 
 
 def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
