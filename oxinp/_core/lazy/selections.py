@@ -248,6 +248,8 @@ def select(array: Handle, mask: Handle) -> Any:
     layout = array._layout if type(storage) is Masked else array._known
     if not (storage and layout) or storage.host is not None:
         return None
+    given: Any = storage.value
+    made_by: Any
     is_on_host = held is None or held.host is not None
     if is_on_host:
         own, most, made_by = mask._layout, MAX_NBYTES_READ, ON_HOST
@@ -260,7 +262,7 @@ def select(array: Handle, mask: Handle) -> Any:
         return None
     if not balance.limit <= layout.nbytes <= most or layout.dtype not in DEVICE_TYPES or not layout.is_aligned:
         return None
-    if here.are_several or explain.REPORTS or current() is not quiet.state or storage.value[2] & SHARED:
+    if here.are_several or explain.REPORTS or current() is not quiet.state or given[2] & SHARED:
         return None
     known = _latest()
     if known is not None and known.is_as_it_was(mask):

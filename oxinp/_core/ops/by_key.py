@@ -13,7 +13,7 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.masked import places, written
-from oxinp._core.lazy.record import WHERE, express, settled
+from oxinp._core.lazy.record import COPY, WHERE, express, settled
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import view
@@ -117,19 +117,9 @@ def fill(array: Handle, key: Any, value: Any) -> bool:
     dtype = layout.dtype
     if own.shape != layout.shape or dtype not in DEVICE_TYPES or not layout.ndim:
         return False
-    kind = type(value)
-    if kind is int or kind is bool:
-        element = _ELEMENTS.get((dtype, value))
-        if element is None:
-            element = _element_of(dtype, value)
-            if len(_ELEMENTS) >= MAX_ELEMENTS:
-                _ELEMENTS.clear()
-            _ELEMENTS[dtype, value] = element
-    elif isinstance(value, float | complex | np.number | np.bool_):
-        # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
-        element = _element_of(dtype, np.asarray(value) if isinstance(value, np.generic) else value)
-    else:
+    if not isinstance(value, bool | int | float | complex | np.number | np.bool_):
         return False
+    element = _element_of(dtype, value)
     try:
         target = array._known if array._view is None else None  # `target_of`, spelled out
         store(array, express(WHERE, (key, element, array), target or target_of(array)))
@@ -140,11 +130,34 @@ def fill(array: Handle, key: Any, value: Any) -> bool:
     return True
 
 
+def fill_all(array: Handle, value: Any) -> bool:
+    """Write one number to a whole array of the device, which owns its elements; tell whether that has been done."""
+    layout: Any = array._known
+    if layout.dtype not in DEVICE_TYPES:
+        return False
+    element = _element_of(layout.dtype, value)
+    try:
+        store(array, express(COPY, (element,), layout))
+    except Unsupported:
+        return False
+    if current() is not quiet.state:
+        settled(array)
+    return True
+
+
 def _element_of(dtype: np.dtype[Any], value: Any) -> Any:
     """Return what a number is as an element, or raise what NumPy raises."""
-    element = np.zeros(1, dtype)
-    put(element, slice(None), value)
-    return element[0]
+    is_kept = type(value) is int or type(value) is bool
+    element = _ELEMENTS.get((dtype, value)) if is_kept else None
+    if element is None:
+        # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
+        put(single := np.zeros(1, dtype), slice(None), np.asarray(value) if isinstance(value, np.generic) else value)
+        element = single[0]
+        if is_kept:
+            if len(_ELEMENTS) >= MAX_ELEMENTS:
+                _ELEMENTS.clear()
+            _ELEMENTS[dtype, value] = element
+    return element
 
 
 def write_masked(array: Handle, key: Handle, value: Handle) -> bool:
@@ -235,4 +248,4 @@ def _is_whole_mask(array: Handle, key: Any) -> bool:
     return is_array and bool(single.dtype == BOOL and single.ndim == array._layout.ndim)
 
 
-__all__ = ["FIRST_AXIS", "fill", "key_on_host", "scatter_values", "selected", "write_at", "write_masked"]
+__all__ = ["FIRST_AXIS", "fill", "fill_all", "key_on_host", "scatter_values", "selected", "write_at", "write_masked"]

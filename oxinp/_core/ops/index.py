@@ -40,7 +40,16 @@ from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import LINES_NBYTES, SHARED, SIDES, WRITING, Stale, Storage
 from oxinp._core.ops import advanced, again, masks
-from oxinp._core.ops.by_key import FIRST_AXIS, fill, key_on_host, scatter_values, selected, write_at, write_masked
+from oxinp._core.ops.by_key import (
+    FIRST_AXIS,
+    fill,
+    fill_all,
+    key_on_host,
+    scatter_values,
+    selected,
+    write_at,
+    write_masked,
+)
 from oxinp._core.ops.keys import (
     as_view_key,
     is_basic,
@@ -59,6 +68,7 @@ _accesses, _followers = placement.accesses, placement.followers
 _NumpyArray = np.ndarray
 _Generic = np.generic
 _PLAIN = frozenset({bool, int, float})
+_ALL = slice(None)
 
 
 def getitem(array: Handle, key: Any) -> Any:
@@ -198,6 +208,8 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         (type(value) is types.ndarray and value._known is None and write_masked(array, key, value))
         or (type(value) in _PLAIN and host is None and _is_on_device(array, key) and fill(array, key, value))
     ):
+        return
+    if host is None and type(value) in _PLAIN and _is_all(array, key) and fill_all(array, value):
         return
     located = None
     if host is None and type(key) is not types.ndarray:
@@ -400,6 +412,17 @@ def _set_by_key(array: Handle, key: Any, value: Any) -> None:
         setitem(array, counted, value)
     elif not fill(array, key, value) and not scatter_values(array, key, value):
         call(np.ndarray.__setitem__, (array, key, value), {}, name="ndarray.__setitem__", mutates=(0,))
+
+
+def _is_all(array: Handle, key: Any) -> bool:
+    """Whether a key selects all of an array that owns its elements, is large, and is not read by elements or parts."""
+    if key is not ... and not (type(key) is slice and key == _ALL):
+        return False
+    layout = array._known
+    if array._view is not None or not layout or not SMALL_NBYTES < layout.nbytes >= balance.limit:
+        return False
+    reference = ref(array._held or array._storage)
+    return reference not in _accesses and reference not in _followers
 
 
 def _is_on_device(array: Handle, key: Handle) -> bool:

@@ -105,6 +105,54 @@ def test_whole_arrays_are_updated_by_numbers_in_few_functions(entered):
     assert_same(ours, x)
 
 
+NUMBERS = [0, 1, -3, True, 0.5, -0.0, 2**40, 1e300, float("nan")]
+
+
+@pytest.mark.parametrize("kind", ["d", "f", "e", "l", "b", "B", "?", "D"])
+@pytest.mark.parametrize("key", [..., slice(None), "mask", "part"], ids=str)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_numbers_are_written_to_all_and_where_a_mask_is_true(kind, key):
+    def fill(np, x, m, number):
+        x = np.asarray(x) if x.dtype == bool else np.asarray(x) * x.dtype.type(1)
+        if np is not numpy:
+            np.evaluate(x)
+        for _ in range(2):  # what has been met is written in another way
+            try:
+                if key == "part":
+                    x[3:][m[3:]] = number
+                else:
+                    x[m if key == "mask" else key] = number
+            except (OverflowError, ValueError, TypeError) as error:
+                return type(error), str(error)
+        return x
+
+    x, m = values(kind), values(seed=6) > 1
+    (mask,) = on_both(m)
+    for number in NUMBERS:
+        found, wanted = fill(np, x, mask, number), fill(numpy, x.copy(), m, number)
+        if isinstance(wanted, tuple):
+            assert found == wanted
+        else:
+            assert_same(found, wanted)
+
+
+def test_numbers_are_written_in_few_functions(entered):
+    x, m = values(), values(seed=6) > 1
+    ours, mask = on_both(x, m)
+    for _ in range(5):
+        for key, mine in ((m, mask), (..., ...)):
+            x[key] = 1
+            ours[mine] = 1
+            np.evaluate(ours)
+            assert_same(ours, x)
+            ours *= 2
+            x *= 2
+            np.evaluate(ours)
+    assert len(entered(lambda: operator.setitem(ours, mask, 1))) <= 13
+    np.evaluate(ours)
+    assert len(entered(lambda: operator.setitem(ours, ..., 1))) <= 13
+
+
 OF_REAL = ("functions", "where others are")
 
 
@@ -516,3 +564,77 @@ def test_where_floating_point_errors_are_told_of_all_are_selected():
     with np.errstate(all="raise"):
         assert not is_waiting(mine[mask])
         assert_same(np.log(mine[mask]), numpy.log(x[m]), ulp=2)
+
+
+@pytest.fixture
+def small_on_host(on_device, config):
+    """Have masks of 3000 elements on the host, and eight times as large arrays on the device."""
+    config.adaptive_placement = False
+    config.offload_threshold = 4096
+
+
+ON_HOST = {
+    **REDUCTIONS,
+    "numbers": lambda np, x, m: x[m] * 2 - 1,
+    "shape": lambda np, x, m: x[m].shape,
+    "rows": lambda np, x, m: x[m[:, 0]],
+    "rows written": lambda np, x, m: (operator.setitem(x, m[:, 0], x[m[:, 0]] * 2), x)[1],
+    "written": lambda np, x, m: (operator.setitem(x, m, x[m] * 2), x)[1],
+    "in place": lambda np, x, m: (operator.setitem(x, m, operator.iadd(x[m], 1)), x)[1],
+    "of a part": lambda np, x, m: x[:, ::2][m[:, ::2]].sum(),
+    "few": lambda np, x, m: (x[m & (m.cumsum().reshape(m.shape) < 9)] * 2).sum(),
+    "with a mask of the device": lambda np, x, m: x[m][x[m] > 3],
+}
+
+
+@pytest.mark.parametrize("name", ON_HOST)
+@pytest.mark.usefixtures("small_on_host")
+def test_masks_of_the_host(name):
+    x = numpy.random.default_rng(5).integers(-9, 10, (60, 50)).astype(float)
+    m = x > 1
+    for _ in range(3):
+        (ours,), mask = on_both(x.copy()), np.asarray(m)
+        assert ours._held.host is None
+        assert mask._held is None or mask._held.host is not None
+        found, wanted = ON_HOST[name](np, ours, mask), ON_HOST[name](numpy, x.copy(), m)
+        assert_same(found, wanted, ulp=200 if name == "product" else 0)
+
+
+@pytest.mark.usefixtures("small_on_host")
+def test_reductions_by_masks_of_the_host_read_all(launches, entered, stats):
+    x = numpy.random.default_rng(5).integers(-9, 10, (600, 50)).astype(float)
+    m = x[:, 0] > 1
+    (ours,), mask = on_both(x), np.asarray(m)
+    for n in range(20):
+        m[n] ^= True
+        mask[n] = m[n]
+        part = ours[mask]
+        assert is_waiting(part)
+        assert_same(part.sum(axis=0), x[m].sum(axis=0))
+    assert launches(lambda: ours[mask].sum(axis=0)) == 1
+    fetched = stats().d2h_bytes
+    assert len(entered(lambda: ours[mask].sum(axis=0))) <= 45
+    assert stats().d2h_bytes == fetched
+
+
+@pytest.mark.usefixtures("small_on_host")
+def test_masks_of_the_host_that_are_written_to_are_others():
+    x, m = values(), values(seed=6) > 1
+    (ours,), mask = on_both(x), np.asarray(m)
+    part, other = ours[mask], x[m]
+    first, second = ours[mask] * 2, x[m] * 2
+    for each in (mask, m):
+        each[:30] ^= True
+    if m.sum() == len(second):
+        ours[mask], x[m] = first, second
+    else:
+        with pytest.raises(ValueError, match="cannot assign"):
+            ours[mask] = first
+    for each in (mask, m):
+        each[:30] ^= True
+    ours[mask], x[m] = first, second  # which is the same again
+    ours += 1
+    x += 1
+    assert_same(ours, x)
+    assert_same(part, other)
+    assert_same(first, second)

@@ -46,6 +46,7 @@ STATEMENTS = [
     "m[3:30] = True",
     "m ^= x > 1",
     "m[...] = y > x",
+    "m = np.asarray((x < y).tolist())",
     "n = len(s)",
     "n = s.sum()",
     "n = (s > 1).any()",
@@ -101,9 +102,11 @@ def compare(ours, theirs, name, where):
         assert_same(np.asarray(ours[name]), numpy.asarray(theirs[name]), ulp=ulp, where=where)
 
 
+@pytest.mark.parametrize("threshold", [0, 2048])  # below which masks that come from Python stay on the host
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("seed", range(25))
-def test_random_programs(seed, shape):
+def test_random_programs(seed, shape, threshold, config):
+    config.offload_threshold = threshold
     chosen = random.Random(f"{seed} {shape}")
     ours, theirs = start(np, shape, seed), start(numpy, shape, seed)
     done = []
