@@ -249,7 +249,7 @@ def again(
         return _reduced_where(row, chosen, dtype)
     if (array._known or array._layout).nbytes < balance.limit or current() is not quiet.state:
         return None
-    is_plain = type(axis) is int or _is_plain_axis(axis)
+    is_plain = axis is None or type(axis) is int or _is_plain_axis(axis)
     return reduced(row, chain(array), dtype, axis) if is_plain else None
 
 
@@ -257,7 +257,7 @@ def _reduced_where(row: ReductionRow, chosen: Reducible, dtype: np.dtype[Any] | 
     """Return the reduction of elements that are selected where a mask is true, for whom all are read."""
     elements, axis, mask = chosen
     layout = elements._known or elements._layout
-    if layout.nbytes >= balance.limit and _is_plain_axis(axis):
+    if layout.nbytes >= balance.limit and (axis is None or type(axis) is int or _is_plain_axis(axis)):
         total = reduced(row, express(_MASKED, (elements, mask), layout), dtype, axis)
         if total is not None:
             return total
