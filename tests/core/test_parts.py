@@ -94,3 +94,13 @@ def test_the_key_of_a_part_says_nothing_of_an_array_that_lies_otherwise_by_now()
     whole.resize((3,), refcheck=False)
     assert part._layout.offset == 16
     assert_same(part, expected)
+
+
+def test_rows_have_few_forms():
+    forms = {}
+    for offset in range(8, 1 << 12, 8):
+        form = Layout.at(np.dtype(np.float64), (501,), (8,), offset).form
+        assert form.offset == form.alignment == min(offset & -offset, 32)
+        assert forms.setdefault(form.offset, form) is form
+    assert [*forms] == [8, 16, 32]
+    assert Layout.at(np.dtype(np.float64), (501,), (8,), 0).form.alignment == 256

@@ -401,9 +401,16 @@ def spread(line: Layout, shape: tuple[int, int], axis: int) -> Layout:
     return make_layout(line.dtype, shape, (0, step) if axis else (step, 0), line.offset)
 
 
+ACCESS_NBYTES = 32
+"""Bytes up to which it makes a difference to kernels what an address is a multiple of."""
+
+
 def form_of(layout: Layout) -> Layout:
-    """Find `Layout.form`: the interned layout of the same elements from an offset on that is as much aligned."""
-    offset = layout.alignment % 256  # Buffers lie at multiples of 256
+    """Find `Layout.form`: the interned layout of the same elements from an offset on that is as much aligned.
+
+    So rows of a matrix have few forms, and what is recorded of one is found for the next.
+    """
+    offset = layout.offset and min(layout.alignment, ACCESS_NBYTES)
     if offset == layout.offset and layout.ndim:  # elements have few forms, which are one object each
         layout._form = layout
         return layout
@@ -425,7 +432,7 @@ def form_of(layout: Layout) -> Layout:
         found.nbytes = layout.nbytes
         found.is_aligned = layout.is_aligned
         found.is_contiguous = layout.is_contiguous
-        found.alignment = layout.alignment
+        found.alignment = offset or layout.alignment
         found._extent, found._injective = layout._extent, layout._injective
         found.met = 0
         found.graph = found.parts = found.read = found._form = found._ghost = None

@@ -9,7 +9,7 @@ import numpy as np
 
 from oxinp._core.lazy.expr import Graph, Record, Structure, leaf_structure
 from oxinp._core.memory import layout as layouts
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.layout import ACCESS_NBYTES, Layout
 from oxinp._core.memory.recent import Recent
 from oxinp._core.native import objects
 from oxinp._core.native.call import Call
@@ -18,7 +18,7 @@ from oxinp._core.native.objects import INT_DIGIT, INT_TAG, POSITIVE, SIZE, TUPLE
 from oxinp._core.native.places import load_small
 
 DTYPES = [np.dtype(kind) for kind in (*MIDDLING, WIDE, np.complex64, np.float16)]
-LARGEST_ALIGNMENT = 256  # see `Layout.form`
+LARGEST_ALIGNMENT = 256  # see `Layout.alignment`
 
 
 def offsets(kind: type, names: Iterable[str]) -> dict[str, int]:
@@ -288,25 +288,31 @@ class Making(Call):
 
     def find_form(self) -> None:
         """Let `r13` have what `form_of` returns of the layout in `rbx`, and that have it."""
-        code = self.code
+        code, is_less, is_aligned = self.code, self.new_label(), self.new_label()
+        code.load("rsi", "rbx", LAYOUT["offset"])
+        code.set("r14", id(0))
+        code.compare("rsi", "r14")
+        code.jump("at its form", "e")
         code.load("r14", "rbx", LAYOUT["alignment"])
         load_small(self, "rdx", "r14", "undo")
-        code.compare_number("rdx", LARGEST_ALIGNMENT)
-        code.jump("at 0", "e")
+        code.compare_number("rdx", ACCESS_NBYTES)
+        code.jump(is_less, "le")
+        code.set("rdx", ACCESS_NBYTES)
+        code.set("r14", id(ACCESS_NBYTES))
+        code.label(is_less)
         code.load("rsi", "rbx", LAYOUT["offset"])
         code.compare_number_with("rsi", INT_TAG, POSITIVE)
         code.jump("elsewhere", "ne")
         code.load_int("rax", "rsi", INT_DIGIT)
         code.compare("rax", "rdx")
         code.jump("elsewhere", "ne")
+        code.label("at its form")
         code.set("rcx", id(0))
         code.compare_with("rbx", LAYOUT["ndim"], "rcx")
         code.jump("elsewhere", "e")
         code.move("r13", "rbx")
         self.set_attribute("rbx", LAYOUT["_form"], "r13")
         code.jump("has form")
-        code.label("at 0")
-        code.set("r14", id(0))
         code.label("elsewhere")
         code.load("r13", "rbx", LAYOUT["dtype"])
         self.select("r13", (SCALAR_TYPE, lambda dtype: dtype.type))
@@ -314,9 +320,16 @@ class Making(Call):
         self.make_tuple(KEY, "rbp", *items)
         self.look_up(layouts.INTERNED, layouts.ROOM, "r13", "is interned")
         self.make(Layout, NEW, "r13")
-        same = "dtype", "shape", "strides", "ndim", "size", "nbytes", "is_aligned", "is_contiguous", "alignment"
+        same = "dtype", "shape", "strides", "ndim", "size", "nbytes", "is_aligned", "is_contiguous"
         self.copy("rbx", "r13", (*same, "_extent", "_injective", "_dense"))
         self.put("r13", LAYOUT["offset"], "r14")
+        code.load("rdx", "rbx", LAYOUT["alignment"])
+        code.set("rcx", id(0))
+        code.compare("r14", "rcx")
+        code.jump(is_aligned, "e")
+        code.move("rdx", "r14")
+        code.label(is_aligned)
+        self.put("r13", LAYOUT["alignment"], "rdx")
         self.put("r13", LAYOUT["met"], id(0))
         self.put_all("r13", LAYOUT, None, "graph", "parts", "read", "_form", "_ghost")
         self.enter(layouts.INTERNED, "r13")

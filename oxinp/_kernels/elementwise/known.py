@@ -234,7 +234,7 @@ class KnownChains(Planner):
             offsets = [step * last * type_.nbytes for step, type_ in zip(steps, types, strict=True)]
             alignments = tuple([min(a, x & -x) if x else a for a, x in zip(alignments, offsets, strict=True)])
             steps = tuple([-step for step in steps])
-        return steps, last, (kinds_of(steps), alignments, last > 0)
+        return steps, last, (kinds_of(steps), tuple(map(_ACCESSED.__getitem__, alignments)), last > 0)
 
     def _is_like_others(self, size: int, steps: tuple[int, ...]) -> bool:
         """Whether a problem of one dimension is a single loop, with 32-bit indices and no measured Spec."""
@@ -245,6 +245,10 @@ class KnownChains(Planner):
             and not self.wants_index
             and max(*steps, -min(steps)) * (size - 1) < MAX_INDEX_32
         )
+
+
+_ACCESSED = {1 << i: min(1 << i, 16) for i in range(9)}
+"""What alignments come to where no access takes more than 16 bytes; none is more than 256."""
 
 
 def kinds_of(steps: tuple[int, ...]) -> tuple[int, ...]:
