@@ -211,7 +211,7 @@ def _made_like(
     if type(a) is types.ndarray and dtype is None and shape is None and order == "K":  # nearly always
         layout = a._known or a._layout
         if layout.is_contiguous:
-            return make(layout.shape, layout.dtype)
+            return creation.filled_like(make, layout)
     if subok and _is_subclass(a):
         raise Unsupported("a subclass to pass through")
     prototype = np.empty_like(StandIns().give(a), dtype, order, False, shape)  # type: ignore[call-overload]

@@ -116,7 +116,7 @@ def _rolled(a: Any, shift: Any = None, axis: Any = None, *others: Any, **options
     layout = a._known or a._layout
     shape = layout.shape
     if type(shift) is type(axis) is int and 0 <= axis < len(shape) and (length := shape[axis]) and shift % length:
-        found = rolls.again(a, axis, shift % length)
+        found = rolls.again(a, shift, axis)
         if found is not None:
             return found
     try:

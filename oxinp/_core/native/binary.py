@@ -103,6 +103,12 @@ def begin_recording(call: Making) -> None:
     code.store("rsp", GIVEN_OPERATION, "rbx")
     code.store("rsp", FIRST, "rbp")
     call.begin_made()
+    require_recording(call)
+
+
+def require_recording(call: Making) -> None:
+    """Go on where everything is as it usually is, and the device's whatever its size."""
+    code = call.code
     require_usual(call)
     code.set("rax", id(schedule.PENDING))
     code.compare_number_with("rax", SIZE, schedule.MAX_PENDING)
@@ -353,4 +359,5 @@ __all__ = [
     "load_value",
     "record_operation",
     "require_record",
+    "require_recording",
 ]

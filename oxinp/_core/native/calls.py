@@ -31,8 +31,10 @@ from oxinp._core.native.objects import (
     TYPE,
 )
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
+from oxinp._core.native.recalled import filled_like, rolled
 from oxinp._core.native.reductions import reduction
 from oxinp._core.native.shapes import COMPLEX, attribute, reshaped, view, view_by
+from oxinp._core.ops.creation import ones, zeros
 
 _MOST_JOINED = 8
 
@@ -305,7 +307,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),
     "outer": partial(outer, function=np.multiply.outer),
     **{name: _anew(name) for name in names.ANEW},
-    "roll": _anew("roll"),
+    "roll": _or(rolled, _anew("roll")),
     **{f"linalg.{name}": _anew(f"linalg.{name}") for name in ("norm", *names.DECOMPOSITIONS)},
     "nonzero": _anew("nonzero", are_columns=True),
     **{f"fft.{name}": _anew(f"fft.{name}", _TRANSFORMS_SHARE) for name in names.TRANSFORMS},
@@ -323,8 +325,8 @@ FUNCTIONS: dict[str, _Maker] = {
     "where": _or(partial(chosen, function=_in_c(np.where)), _anew("where", are_columns=True)),
     "ones": _or(partial(filled, value=ONE), partial(of_shape, function=np.ones)),
     "zeros": partial(of_shape, function=np.zeros),
-    "zeros_like": partial(of_array, function=_in_c(np.zeros_like), is_light=True),
-    "ones_like": partial(of_array, function=_in_c(np.ones_like), is_light=True),
+    "zeros_like": _or(filled_like(zeros), partial(of_array, function=_in_c(np.zeros_like), is_light=True)),
+    "ones_like": _or(filled_like(ones), partial(of_array, function=_in_c(np.ones_like), is_light=True)),
 }
 """Names of functions in NumPy -> what makes the code of ours."""
 METHODS: dict[str, _Maker] = {

@@ -30,6 +30,8 @@ UINT8, UINT64 = np.dtype(np.uint8), np.dtype(np.uint64)
 
 _Turns = tuple[tuple[int | None, int], ...]
 _GRAPHS = Recent(1 << 10)  # by the layout that is read, the axes, and by how many elements
+ASKED = Recent(1 << 10)
+"""Calls along one axis: the layout that is read, the shift and the axis -> a graph, and the numbers behind its leaf."""
 
 
 def roll(array: Handle, turns: dict[int | None, int]) -> Any:
@@ -61,18 +63,23 @@ def roll(array: Handle, turns: dict[int | None, int]) -> Any:
     return wrap_pending(attempt(_value, array, tuple(turns.items())), as_array=True) if turns else copy(array)
 
 
-def again(array: Handle, axis: int, turn: int) -> Any:
+def again(array: Handle, shift: int, axis: int) -> Any:
     """Return what `roll` does along one axis, where arrays that lie like this one have been; None where they have not.
 
     Parameters
     ----------
     array : Handle
         Of the device.
-    axis, turn : int
-        As in `turns` of `roll`.
+    shift, axis : int
+        By how many elements, though not by whole lengths of the axis.
     """
     layout, storage = array._known or array._layout, array._held or array._storage
-    found = _GRAPHS.get((layout, ((axis, turn),)))
+    key = layout, shift, axis
+    found = ASKED.get(key) or ASKED.recall(key)
+    if found is None:
+        found = _GRAPHS.get((layout, ((axis, shift % layout.shape[axis]),)))
+        if found is not None:
+            ASKED.remember(key, found)
     value: Any = storage.value
     if found is None or value is None or here.are_several:
         return None
@@ -141,4 +148,4 @@ def _lowering(has_divisor: tuple[bool, ...]) -> Any:
     return lower
 
 
-__all__ = ["HOST_WEIGHT", "roll"]
+__all__ = ["ASKED", "HOST_WEIGHT", "again", "roll"]
