@@ -2,6 +2,8 @@
 
 # ruff: noqa: ARG001, ICN001 - programs of one signature, and oxinp is np
 
+import sys
+
 import numpy
 import pytest
 
@@ -348,3 +350,20 @@ def test_chains_without_reductions_are_not_looked_at(monkeypatch):
     monkeypatch.setattr(rowwise, "compute", refused)
     x = np.asarray(drawn((20, 64)))
     np.evaluate(x * 2 + 1, np.exp(x - 1))
+
+
+def test_a_turn_that_comes_again_finds_out_little():
+    """A product that is normalised: the row-wise kernel is found by what it is of, and launched with nothing between."""
+    A, x = np.asarray(numpy.eye(96) * 2 + 1) * 1, np.asarray(numpy.ones(96)) * 1
+    np.evaluate(A, x)
+    for _ in range(60):
+        entered = set()
+        sys.setprofile(lambda frame, event, _, entered=entered: event == "call" and entered.add(frame.f_code.co_name))
+        try:
+            x = A @ x
+            x /= np.linalg.norm(x)
+        finally:
+            sys.setprofile(None)
+    assert "meet" in entered
+    assert not {"_is_reduction", "_is_once", "waiting", "executable", "plan_again"} & entered
+    numpy.testing.assert_allclose(numpy.asarray(x), numpy.full(96, 96**-0.5))

@@ -147,7 +147,12 @@ class Executable:
     def run_all(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """Enqueue into one new Buffer per output."""
         if len(self.sizes) == 1:
-            return [self.run(leaves)]
+            buffer = self.allocate(self.nbytes)  # `run`, spelled out
+            if self.arrays_only:
+                self.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+            else:
+                self.launch(buffer.ptr, *self.arguments(leaves))
+            return [buffer]
         buffers = [self.allocate(nbytes) for nbytes in self.sizes]
         self.launch(*[buffer.ptr for buffer in buffers], *self.arguments(leaves))
         return buffers

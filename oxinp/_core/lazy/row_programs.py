@@ -49,6 +49,8 @@ class RowProgram:
         By the number of an entry, the result of a reduction or of a short chain, its number as a value and its layout.
     values : list of int
         Of every value of the graph its number as a value.
+    executables : dict
+        What `executable` has returned, by its last two parameters.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class RowProgram:
     ) -> None:
         self.rows, self.inputs, self.items, self.absorbed, self.values = rows, inputs, items, absorbed, values
         self.entries = [each.entry for each in inputs]
-        self._executables: dict[Any, Executable | None] = {}
+        self.executables: dict[Any, Executable | None] = {}
 
     def executable(
         self, graph: Graph, interior: tuple[tuple[int, Layout], ...], stored: tuple[int, ...]
@@ -77,15 +79,15 @@ class RowProgram:
             Entries that are absorbed.
         """
         key = interior, stored
-        if key not in self._executables:
+        if key not in self.executables:
             missing(lambda: self._build(key, graph))
-        return self._executables[key]
+        return self.executables[key]
 
     def _build(self, key: Any, graph: Graph) -> None:
         interior, stored = key
         outputs = [(self.values[number], layout) for number, layout in ((graph.result, graph.layout), *interior)]
         outputs += [self.absorbed[number] for number in stored]
-        self._executables[key] = self._made(outputs)
+        self.executables[key] = self._made(outputs)
 
     def _made(self, outputs: Sequence[tuple[int, Layout]]) -> Executable | None:
         shape, num_axes, walk = self.rows

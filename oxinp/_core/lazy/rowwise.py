@@ -17,7 +17,7 @@ from oxinp._config import config
 from oxinp._core.lazy import row_launches
 from oxinp._core.lazy.balance import NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.calls import Pending, waiting
+from oxinp._core.lazy.calls import CALLS, Pending, waiting
 from oxinp._core.lazy.chains import ELEMENTWISE_CALL
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import Graph, leaf, new_table, remember
@@ -82,7 +82,7 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
             return None
     met = _Met()
     places = met.meet(graph, leaves)
-    key = keyed(tuple(met.key))
+    key: Any = keyed(tuple(met.key)) if here.are_several else tuple(met.key)
     found: tuple[int, RowProgram | None] | None = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
     if found is None or found[0] != config.version:
         if has_met and is_patient and _is_once(graph, results):
@@ -97,7 +97,8 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     along = [wanted[number] for number in interior]
     stored = _needed_elsewhere(met, program, along, others)
     outputs = tuple([(number, _layout_of(wanted[number])) for number in interior])
-    executable = program.executable(graph, outputs, stored)
+    executables = program.executables  # `RowProgram.executable`, spelled out
+    executable = executables.get((outputs, stored)) or program.executable(graph, outputs, stored)
     if executable is None:
         return None
     calls = [met.entries[number].call for number in stored]  # one may run now, for an input that is made of it
@@ -202,9 +203,14 @@ class _Met:
             if number is None:
                 number = self._numbers[id(entry)] = len(self.entries)
                 self.entries.append(entry)
-                if type(entry) is Pending and _is_reduction(entry):
-                    call: Any = entry.call
-                    self.calls[number] = call.bound, tuple(self.meet(call.bound, call.leaves))
+                if (  # `_is_reduction`, spelled out
+                    type(entry) is Pending
+                    and (call := entry.call) is not None
+                    and (own := call.leaves) is not None
+                    and call.bound.op.rows is not None
+                    and (not here.are_several or call.is_from_here())
+                ):
+                    self.calls[number] = call.bound, tuple(self.meet(call.bound, own))
             self.key.append(number)
             places.append(number)
         return places
@@ -214,11 +220,17 @@ def _needed_elsewhere(
     met: _Met, program: RowProgram, along: Sequence[Storage], others: Sequence[Storage]
 ) -> tuple[int, ...]:
     """Return the numbers of the results of reductions that more than this kernel needs."""
-    results = {id(met.entries[number]): number for number in program.absorbed}
-    needed = {number for number in program.absorbed if met.entries[number].is_held()}
+    results, needed = {}, set()
+    for number in program.absorbed:
+        entry = met.entries[number]
+        results[id(entry)] = number
+        if (owner := entry.owner) is not None and owner() is not None and entry.is_held():
+            needed.add(number)
     values = [other.value[1] for other in others if other.value is not None and other not in along]
     own = {id(met.entries[number].call) for number in program.absorbed}
-    calls = [call.leaves or () for call in waiting() if id(call) not in own]
+    calls: list[tuple[Any, ...]] = []
+    if len(CALLS) > len(own):
+        calls = [call.leaves or () for call in waiting() if id(call) not in own]
     for entries in (*values, *calls):
         needed.update([results[id(entry)] for entry in entries if id(entry) in results])
     return tuple(sorted(needed))
