@@ -43,7 +43,7 @@ from oxinp._core.native.launching import (
 )
 from oxinp._core.native.leaves import BUFFER_PTR, load_buffer, load_number
 from oxinp._core.native.making import GIVEN_VALUE, GRAPH, GRID, KEPT, LAYOUT, NEW, NUMBER, PTR, Making, offsets
-from oxinp._core.native.objects import LIST_ITEMS, NUMBER_VALUE, SIZE, TUPLE_ITEMS
+from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
 from oxinp._core.native.reading_back import read_back
 from oxinp._runtime.backend import FIRST_LOCK
@@ -51,6 +51,8 @@ from oxinp._runtime.memory import Buffer
 
 _LATER = offsets(ByArithmetic, ("later",))["later"]
 _BALANCE = offsets(Balance, ("_beyond", "_crossings", "_last", "_upload", "has_waited", "reach"))
+_NO_UPLOAD = 0.0
+"""What is left of uploads where they have been for what is not weighed."""
 _LAST_CROSSED = offsets(Crossings, ("last",))["last"]
 _OWN_MASK = 16
 """Where on the stack there are the bits of what is written to, see `memory.storage`."""
@@ -486,10 +488,6 @@ def _weigh(call: Making) -> None:
     code.set("rcx", id(NUM_SIZES))
     code.compare_with("rdi", _LAST_CROSSED, "rcx")
     code.jump("weigh", "ne")
-    code.load("rdi", "r12", _BALANCE["_upload"])
-    call.unless_type("rdi", float, "weigh")
-    code.compare_number_with("rdi", NUMBER_VALUE, 0)
-    code.jump("weigh", "ne")
     code.load("rsi", "r12", _BALANCE["_beyond"])
     load_small(call, "rdi", "rsi", "weigh")
     code.add("rdi", 1)
@@ -499,7 +497,7 @@ def _weigh(call: Making) -> None:
     code.load("r15", "r12", _BALANCE["_beyond"])
     code.store("r12", _BALANCE["_beyond"], "rax")
     call.drop("r15")
-    for name, value in (("_last", NUM_SIZES), ("has_waited", False)):
+    for name, value in (("_last", NUM_SIZES), ("has_waited", False), ("_upload", _NO_UPLOAD)):
         code.set("rbp", id(value))
         call.set_attribute("r12", _BALANCE[name], "rbp")
     code.jump("is weighed")

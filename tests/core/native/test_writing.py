@@ -515,6 +515,23 @@ def test_the_balance_counts_writes(monkeypatch):
     assert balance._last == NUM_SIZES
 
 
+def test_uploads_for_writes_that_are_not_weighed_are_not_either(monkeypatch):
+    a = oxinp.ones((N, N))
+    for i in range(40):
+        a[i, i:] *= 0.5
+    monkeypatch.setattr(balance, "reach", 0)
+    weights, entered = list(balance._weights), set()
+    balance._upload = 20.0
+    sys.setprofile(lambda frame, event, _: event == "call" and entered.add(frame.f_code.co_name))
+    try:
+        a[50, 50:] *= 0.5
+    finally:
+        sys.setprofile(None)
+    assert balance._upload == 0.0
+    assert balance._weights == weights
+    assert "weigh_write" not in entered
+
+
 def test_the_code_is_written():
     assert writing._address(oxinp.ndarray)
 
