@@ -355,6 +355,13 @@ def test_no_function_of_ours_is_entered_by_calls(text):
 
 
 @needs_slots
+def test_what_is_no_other_view_is_the_array_itself():
+    for given in (oxinp.arange(6.0).reshape(2, 3), oxinp.arange(6.0)[1:], oxinp.array(2.0).reshape(())):
+        for same in (np.squeeze, oxinp.squeeze, lambda x: x.squeeze(), lambda x: x.real, oxinp.real):
+            for _ in range(3):
+                assert same(given) is given
+
+
 @needs_slots
 @pytest.mark.parametrize("text", ["list(a)", "list(M)", "sum(D)", "max(B)"])
 def test_no_function_of_ours_is_entered_at_each_step(text):
