@@ -11,7 +11,7 @@ import numpy as np
 
 from oxinp._core.lazy import placement, schedule
 from oxinp._core.lazy.handle import fetch, fetch_storage, host_view
-from oxinp._core.lazy.inlining import compiled, meaning
+from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.views import host_part
 from oxinp._core.memory.storage import Storage, Value, is_shared
 from oxinp._core.ops import by_key, index, keys
@@ -176,6 +176,19 @@ def make():
     return __setitem__
 """
 
+_ITERATE = """
+def make():
+    def __iter__(self):
+        seen = self._seen
+        if not has_code or seen is None or self._known or not seen.ndim:
+            return iterate(self)
+        storage = self._held
+        if storage is not None and storage.host is None:
+            return iterate(self)
+        return map(subscript, repeat(self), range(len(seen)))
+    return __iter__
+"""
+
 # Global names: a call would copy the variables of `make` first, and element reads are little more than a call.
 _NAMES = {
     "BASIC": keys.BASIC,
@@ -193,22 +206,20 @@ getitem: Callable[[Any, Any], Any] = compiled("ndarray.__getitem__", _READ, name
 setitem: Callable[[Any, Any, Any], None] = compiled("ndarray.__setitem__", _WRITE, may_warn=True, names=_NAMES)()
 
 
-def iterate(array: Any) -> Iterator[Any]:
+def _iterate(array: Any) -> Iterator[Any]:
     """Return what goes through the first axis of an array, as it is at each step."""
     layout = array._known or (array._layout if array._seen is None else array._seen)
     if not layout.ndim:
         raise TypeError("iteration over a 0-d array")
     if layout.ndim == 1:
-        storage = array._held
-        if storage is not None and storage.host is None and layout.size and not is_shared(storage):
+        storage = array._storage
+        if storage.host is None and layout.size and not is_shared(storage):
             if _is_small_part(array, storage) and not placement.wants_mirror(storage, layout.nbytes):
                 schedule.materialise(storage)
                 return _fetched(array, storage, storage.value, fetch(array))
             fetch_storage(storage)
-        if not layout.dtype.hasobject and not meaning("has_code"):
-            storage = array._storage
-            if storage.host is not None:
-                return _elements(array, storage, host_view(array))
+        if storage.host is not None and not layout.dtype.hasobject:
+            return _elements(array, storage, host_view(array))
     return map(operator.getitem, repeat(array), range(layout.shape[0]))
 
 
@@ -230,5 +241,8 @@ def _elements(array: Any, storage: Storage, seen: np.ndarray[Any, Any]) -> Itera
     for i in range(len(seen)):
         yield seen[i] if storage.host is host and array._seen is seen else array[i]
 
+
+_names = {"iterate": _iterate, "repeat": repeat, "subscript": operator.getitem}
+iterate: Callable[[Any], Iterator[Any]] = compiled("ndarray.__iter__", _ITERATE, names=_names)()
 
 __all__ = ["getitem", "iterate", "setitem"]

@@ -143,6 +143,13 @@ class Assembler:
         self._code.append(0xF2)
         self._with_memory(b"\x0f\x11", 0, base, displacement, is_wide=False)
 
+    def take_root(self, base: str, displacement: int) -> None:
+        """``[base + displacement] = sqrt([base + displacement])``, of 64 bits."""
+        self._code.append(0xF2)
+        self._with_memory(b"\x0f\x51", 0, base, displacement, is_wide=False)
+        self._code.append(0xF2)
+        self._with_memory(b"\x0f\x11", 0, base, displacement, is_wide=False)
+
     def _convert(self, target: int, integer: str) -> None:
         """Let a register of vectors have an integer as a float."""
         number = _NUMBERS[integer]

@@ -25,7 +25,9 @@ from oxinp._core.native.makers import ONE, filled, integers, of_list, of_shape
 from oxinp._core.native.objects import (
     ARRAY_NDIM,
     ARRAY_SHAPE,
+    ARRAY_STRIDES,
     LIST_ITEMS,
+    NUMBER_VALUE,
     SIZE,
     TUPLE_ITEMS,
     TYPE,
@@ -33,7 +35,7 @@ from oxinp._core.native.objects import (
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
 from oxinp._core.native.recalled import filled_like, rolled
 from oxinp._core.native.reductions import reduction
-from oxinp._core.native.shapes import COMPLEX, attribute, reshaped, view, view_by
+from oxinp._core.native.shapes import COMPLEX, attribute, flipped, reshaped, view, view_by
 from oxinp._core.ops.creation import ones, zeros
 
 _MOST_JOINED = 8
@@ -102,6 +104,26 @@ def product(kind: type, before: int | None, function: object) -> bytes:
     call.code.label("made")
     call.return_new("r13", "r12")
     return call.code.assembled()
+
+
+def norm(kind: type, before: int | None) -> bytes:
+    """Return the code of `linalg.norm` of a vector without gaps, which is the root of its product with itself."""
+    call = Call(kind, before, STACK)
+    code = call.code
+    call.begin_call(1)
+    code.label("1 arguments")
+    call.load_array(0, "rbx", "r12", is_small=False)
+    call.unless_reported()
+    code.move("r14", "r12")
+    require_vectors(call, "general")
+    call.require_elements("r12", (np.float64,))
+    code.load("rax", "r12", ARRAY_STRIDES)
+    code.compare_number_with("rax", 0, 8)
+    code.jump("general", "ne")
+    call_loop(call, "general")
+    code.take_root("r13", NUMBER_VALUE)  # which nobody else has yet
+    call.return_new("r13", "r12")
+    return code.assembled()
 
 
 def outer(kind: type, before: int | None, function: object) -> bytes:
@@ -288,13 +310,19 @@ def _or(maker: _Maker, other: _Maker) -> _Maker:
 _VIEWS = ("fliplr", "flipud", "matrix_transpose")
 _VIEWS_BY: dict[str, tuple[tuple[int, ...], str | None]] = {
     "expand_dims": ((2,), "axis"),
-    "flip": ((1, 2), "axis"),
+    "flip": ((2,), "axis"),
     "moveaxis": ((3,), None),
     "rollaxis": ((2, 3), None),
     "rot90": ((1, 2), "k"),
     "squeeze": ((1, 2), "axis"),
 }
 """Functions that make views by integers -> how many arguments they have, and what the second one may be called."""
+
+
+def _view_by(name: str) -> _Maker:
+    counts, keyword = _VIEWS_BY[name]
+    return partial(view_by, function=_in_c(getattr(np, name)), counts=counts, keyword=keyword)
+
 
 FUNCTIONS: dict[str, _Maker] = {
     "arange": partial(integers, function=np.arange),
@@ -308,16 +336,15 @@ FUNCTIONS: dict[str, _Maker] = {
     "outer": partial(outer, function=np.multiply.outer),
     **{name: _anew(name) for name in names.ANEW},
     "roll": _or(rolled, _anew("roll")),
-    **{f"linalg.{name}": _anew(f"linalg.{name}") for name in ("norm", *names.DECOMPOSITIONS)},
+    **{f"linalg.{name}": _anew(f"linalg.{name}") for name in names.DECOMPOSITIONS},
+    "linalg.norm": _or(norm, _anew("linalg.norm")),
     "nonzero": _anew("nonzero", are_columns=True),
     **{f"fft.{name}": _anew(f"fft.{name}", _TRANSFORMS_SHARE) for name in names.TRANSFORMS},
     **{name: _or(partial(reduction, name=name), _anew(name)) for name in names.REDUCTIONS},
     **{name: partial(view, function=_in_c(getattr(np, name))) for name in _VIEWS if hasattr(np, name)},
     **{name: partial(view, function=_in_c(getattr(np, name)), kinds=COMPLEX) for name in ("imag", "real")},
-    **{
-        name: partial(view_by, function=_in_c(getattr(np, name)), counts=counts, keyword=keyword)
-        for name, (counts, keyword) in _VIEWS_BY.items()
-    },
+    **{name: _view_by(name) for name in _VIEWS_BY},
+    "flip": _or(flipped, _view_by("flip")),
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": partial(view_by, function=np.ndarray.reshape, counts=(2,)),
     "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),

@@ -17,11 +17,13 @@ from oxinp._core.native.loops import OWNER
 from oxinp._core.native.objects import (
     ARRAY_BASE,
     ARRAY_FLAGS,
+    ARRAY_NDIM,
     SIZE,
     TUPLE_ITEMS,
     TYPE,
 )
 
+_BACKWARDS = tuple((slice(None, None, -1),) * ndim for ndim in range(1, 4))
 COMPLEX = np.complex128, np.complex64
 _ATTRIBUTES = {name: sys.intern(name) for name in names.ATTRIBUTES}
 
@@ -190,9 +192,30 @@ def view_by(
     return code.assembled()
 
 
+def flipped(kind: type, before: int | None) -> bytes:
+    """Return the code of `flip` of all axes."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(1)
+    code.label("1 arguments")
+    _begin_view(call)
+    code.load_int("rax", "r12", ARRAY_NDIM)
+    for ndim, key in enumerate(_BACKWARDS, 1):
+        code.set("rbp", id(key))
+        code.compare_number("rax", ndim)
+        code.jump("has key", "e")
+    code.jump("general")
+    code.label("has key")
+    call.call_keeping(objects.slot(np.ndarray, "subscript").value, "r12", "rbp", result="r14")
+    code.compare_number("r14", 0)
+    code.jump("no storage", "e")
+    _end_view(call)
+    return code.assembled()
+
+
 def reshaped(kind: type, before: int | None) -> bytes:
     """Return the code of the method `reshape`."""
     return view_by(kind, before, np.ndarray.reshape, range(2, MOST_GIVEN + 1))
 
 
-__all__ = ["COMPLEX", "attribute", "reshaped", "view", "view_by"]
+__all__ = ["COMPLEX", "attribute", "flipped", "reshaped", "view", "view_by"]

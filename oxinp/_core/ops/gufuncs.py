@@ -118,7 +118,7 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
         self._loops: dict[Any, tuple[Any, tuple[Any, ...]]] = {}
         self._plain = self.of_two
         if row.numpy is np.matmul:
-            self._plain = _product(self.of_two, self.of_two, np.matmul, matmul.bound, placement.is_host, HOST_WEIGHT)
+            self._plain = operator.matmul  # by the slot
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None and not kwargs and len(args) == 2 and type(args[0]) is type(args[1]) is types.ndarray:

@@ -70,6 +70,10 @@ EXPRESSIONS = [
         np.lexsort((a, b)); np.take_along_axis(a, k, 0); np.cov(M); np.corrcoef(M); np.percentile(a, 30);
         np.quantile(a, [0.1, 0.5]); np.nan_to_num(a); np.ptp(M, axis=0); np.searchsorted(b, a, side='right');
         np.polyval([1.0, 2.0], a); np.nansum(a); np.argwhere(m); np.argwhere(M > 0.5); np.flatnonzero(m);
+        np.linalg.norm(a[::2]); np.linalg.norm(a * 1e200); np.linalg.norm(a[:1]); np.linalg.norm(a[:0]);
+        np.linalg.norm(k); np.linalg.norm(B); np.linalg.norm(b[::-1]); np.linalg.norm(c); np.linalg.norm(a * np.nan);
+        np.linalg.norm(a / 0);
+        np.linalg.norm(a, None); np.linalg.norm(h[0]); np.linalg.norm(Z); np.linalg.norm(a.astype('f4'));
         np.column_stack((a, b)); np.dstack((a, b)); np.trapezoid(a); np.cross([1, 2, 3], a[:3]); np.cov(M[:, :1])
         """,
     )
@@ -165,6 +169,7 @@ def test_results_share_nothing(expression):
         "np.fft.rfft2(M)",
         "np.fft.irfft2(I, (3, 4))",
         "m.nonzero()",
+        "np.linalg.norm(a)",
         "np.where(M > 0.5)",
         "np.unique(k, return_counts=True)",
         "np.linalg.eigh(S)",

@@ -85,7 +85,8 @@ CALLS = _listed(
     M.ravel('F'); M[:, 1].ravel(); M.T; a.T; Z.T; T.T; M.T[1]; M.transpose(); M.transpose(1, 0); M[None].T;
     M.T.reshape(12)[2:]; M.T.reshape(-1).base is None; M.T.ravel().base is None; M[:, ::2].reshape(6); T[::-1].ravel();
     (lambda part: (part.__setitem__(0, 9.0), M))(M.T.reshape(12)); D.T[3]; D.T.reshape(70 * 60)[5:9]; D.reshape(-1)[7];
-    np.flip(a); np.flip(M); np.flip(D)[0]; np.flip(Z); np.flip(M, 0); np.ravel(M.T); np.reshape(M, (4, 3));
+    np.flip(a); np.flip(M); np.flip(D)[0]; np.flip(Z); np.flip(M[None])[0]; np.flip(M[None, None]); np.flip(o);
+    (lambda part: (part.__setitem__((0, 0), 9.0), M))(np.flip(M)); np.flip(M, 0); np.ravel(M.T); np.reshape(M, (4, 3));
     np.reshape(D, -1)[5]; np.reshape(M, 5); np.swapaxes(M, 0, 1); M.swapaxes(0, -1); M.swapaxes(0, 7);
     M.swapaxes(0.5, 1); np.transpose(D)[2]; np.transpose(M, (1, 0)); B.reshape(50, 100).T;
     np.broadcast_to(a, (2, 6)).reshape(12);
