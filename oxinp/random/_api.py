@@ -39,6 +39,7 @@ from oxinp.random.methods import (
     shape_of,
 )
 from oxinp.random.philox import Philox4x32
+from oxinp.random.small import PLAIN, at_once
 from oxinp.random.transformed import (
     FLOAT64,
     INTEGERS,
@@ -183,16 +184,19 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
         store_result(out, array._storage.value)
         return out
 
+    @at_once(0, _NUMPYS.random)
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """See `numpy.random.Generator.random`."""
         drawn = self._standard("uniform", size, dtype, out)
         return self._on_host("random", (size, dtype, out)) if drawn is None else drawn
 
+    @at_once(0, _NUMPYS.standard_normal)
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
         """See `numpy.random.Generator.standard_normal`."""
         drawn = self._standard("normal", size, dtype, out)
         return self._on_host("standard_normal", (size, dtype, out)) if drawn is None else drawn
 
+    @at_once(0, _NUMPYS.standard_exponential)
     def standard_exponential(
         self, size: Any = None, dtype: Any = np.float64, method: str = "zig", out: Any = None
     ) -> Any:
@@ -210,6 +214,7 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
         drawn = quotients(lambda shape: self._standard("normal", shape, FLOAT64), shape_of(size))
         return self._on_host("standard_cauchy", (size,)) if drawn is None else drawn
 
+    @at_once(2, _NUMPYS.integers)
     def integers(
         self, low: Any, high: Any = None, size: Any = None, dtype: Any = np.int64, endpoint: bool = False
     ) -> Any:
@@ -322,7 +327,7 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
 
     def _on_host(self, name: str, args: tuple[Any, ...]) -> Any:
         """NumPy's own method: with numbers alone as what small draws do, with arrays as a fallback."""
-        if all(type(x) in _PLAIN or (type(x) is tuple and all(type(n) is int for n in x)) for x in args):
+        if all(type(x) in PLAIN or (type(x) is tuple and all(type(n) is int for n in x)) for x in args):
             with self._mutex:
                 if self._ending is not None:
                     self._settle()
@@ -379,9 +384,6 @@ def _whole_range(bits: int, words: int, low: int, dtype: np.dtype[Any], shape: t
     return ask
 
 
-_PLAIN = {type(None), bool, str, type, np.dtype, *(type(np.dtype(code)) for code in "?bhilBHILfd"), *SCALARS}
-
-
 def _derived(name: str, row: Transformation) -> Callable[..., Any]:
     """The method of a distribution."""
     numpys = getattr(_NUMPYS, name)
@@ -403,7 +405,7 @@ def _derived(name: str, row: Transformation) -> Callable[..., Any]:
     method.__qualname__ = f"Generator.{name}"
     method.__doc__ = numpys.__doc__
     method.__signature__ = signature  # type: ignore[attr-defined]
-    return method
+    return at_once(len(row.parameters), numpys)(method)
 
 
 for _name, _row in TRANSFORMATIONS.items():
