@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 
 from oxinp._core.lazy.small import DTYPES
 from oxinp._core.native import objects
 from oxinp._core.native.function import LIGHT, MIDDLING, Function
-from oxinp._core.native.objects import (
-    TYPE,
-)
+from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 
 FLAGS, MARK, CALLABLE, ARGUMENTS, KEYWORDS, GIVEN = 0, 8, 16, 24, 32, 40
 """Where on the stack there is what a function is called with, and room for the arguments of NumPy's."""
@@ -43,6 +43,19 @@ class Call(Function):
             code.compare_number("rdx", 2 * count)
             code.jump(f"{count} arguments", "e")
         code.jump("general")
+
+    def require_keyword(self, name: str, count: int) -> None:
+        """Lay out ``keywords``: so many arguments, the last one alone by a keyword, are as good as by position."""
+        code = self.code
+        code.label("keywords")
+        code.compare_number("rdx", 2 * (count - 1))
+        code.jump("general", "ne")
+        code.compare_number_with("rcx", SIZE, 1)
+        code.jump("general", "ne")
+        code.set("rax", id(sys.intern(name)))
+        code.compare_with("rcx", TUPLE_ITEMS, "rax")
+        code.jump("general", "ne")
+        code.jump(f"{count} arguments")
 
     def end_call(self) -> None:
         """Return what is in `rax`; lay out the way to the function itself."""

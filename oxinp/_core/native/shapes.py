@@ -18,8 +18,6 @@ from oxinp._core.native.objects import (
     ARRAY_BASE,
     ARRAY_FLAGS,
     ARRAY_NDIM,
-    SIZE,
-    TUPLE_ITEMS,
     TYPE,
 )
 
@@ -154,15 +152,7 @@ def view_by(
     code = call.code
     call.begin_call(*counts, keywords="general" if keyword is None else "keywords")
     if keyword is not None:
-        code.label("keywords")
-        code.compare_number("rdx", 2)
-        code.jump("general", "ne")
-        code.compare_number_with("rcx", SIZE, 1)
-        code.jump("general", "ne")
-        code.set("rax", id(sys.intern(keyword)))
-        code.compare_with("rcx", TUPLE_ITEMS, "rax")
-        code.jump("general", "ne")
-        code.jump("2 arguments")
+        call.require_keyword(keyword, 2)
     for count in counts:
         code.label(f"{count} arguments")
         for i in range(1, count):

@@ -18,7 +18,7 @@ from oxinp._core.lazy.balance import RECORDED, balance
 from oxinp._core.lazy.bringing import brought
 from oxinp._core.native import elementwise, loops, objects
 from oxinp._core.native.binary import record_operation
-from oxinp._core.native.call import FLAGS, GIVEN, Call
+from oxinp._core.native.call import GIVEN, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, MOST, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function, cells
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
@@ -419,12 +419,20 @@ def _keep_given(function: Function, *, is_kept: bool) -> None:
     code.label(done)
 
 
-def _load_numpys(called: Call, kind: type, *counts: int) -> None:
-    """Let `r15` have NumPy's ufunc, of a method's call with so many arguments in all."""
-    code = called.code
-    called.begin_call(*counts)
+def _load_numpys(called: Call, kind: type, *counts: int, keyword: str | None = None) -> None:
+    """Let `r15` have NumPy's ufunc, of a method's call with so many arguments in all, and `r14` how many there are.
+
+    The last one may be given by a keyword.
+    """
+    code, begun = called.code, called.new_label()
+    called.begin_call(*counts, keywords="general" if keyword is None else "keywords")
+    if keyword is not None:
+        called.require_keyword(keyword, counts[-1])
     for count in counts:
         code.label(f"{count} arguments")
+        code.set("r14", count)
+        code.jump(begun)
+    code.label(begun)
     code.load("rbx", "rbp", 0)
     called.unless_type("rbx", kind, "general")
     code.load("r15", "rbx", objects.offset(kind.__dict__["_numpys"]))
@@ -454,7 +462,7 @@ def along(kind: type, before: int | None, method: object, known: Iterable[np.ufu
     """Return the code of `reduce` or `accumulate`, of an array and an axis if one is given."""
     called = Call(arrays, before)
     code = called.code
-    _load_numpys(called, kind, 2, 3)
+    _load_numpys(called, kind, 2, 3, keyword="axis")
     called.if_one_of("r15", known, "known")
     code.jump("general")
     code.label("known")
@@ -464,17 +472,13 @@ def along(kind: type, before: int | None, method: object, known: Iterable[np.ufu
     called.multiply_extents("r12")
     code.compare_number("rax", 0)
     code.jump("general", "e")
-    code.set("r14", 2)
     code.set("rax", NONE)
     code.store("rsp", GIVEN + 16, "rax")
-    code.load("rdx", "rsp", FLAGS)
-    code.add_register("rdx", "rdx")
-    code.compare_number("rdx", 4)
+    code.compare_number("r14", 2)
     code.jump("given", "e")
     code.load("r12", "rbp", 16)
     called.unless_type("r12", int, "general")
     code.store("rsp", GIVEN + 16, "r12")
-    code.set("r14", 3)
     code.label("given")
     _return_found(called, method)
     return code.assembled()

@@ -121,7 +121,9 @@ CALLS = _listed(
     np.divide.outer(a, np.zeros(2)); np.add.outer(a, 2); np.add.outer(B, B[:3]); np.hypot.outer(a, b);
     np.sqrt.outer(a, b); np.add.outer(a); np.add.outer(E, a); np.add.reduce(np.array([np.inf, -np.inf]));
     np.add.outer(o, o); np.multiply.accumulate(np.array([1e300, 1e300])); np.logical_or.reduce(m);
-    np.add.reduce(a, axis=0); np.add.reduce(a, 0, int);
+    np.add.reduce(a, axis=0); np.add.reduce(a, 0, int); np.add.reduce(M, axis=1); np.minimum.reduce(M, axis=0);
+    np.add.accumulate(M, axis=1); np.add.reduce(M, axis=(0, 1)); np.add.reduce(M, axis=None); np.add.reduce(M, axis=7);
+    np.add.reduce(a, dtype=int); np.add.reduce(M, 1, axis=0); np.add.reduce(axis=0); np.add.reduce(M, array=M);
     np.zeros(True); np.zeros(-1); np.zeros((2, -3)); np.zeros(3, 'x'); np.zeros([2, 2]); np.zeros(9, order='F');
     np.zeros(0); np.zeros((0, 2**50)); np.zeros(3, dtype=a.dtype); np.zeros(2, object); np.zeros();
     np.zeros(4, float, 'F'); np.empty(3).shape; np.empty((2, 3), int).dtype; np.empty_like(M).shape;
@@ -341,7 +343,8 @@ def test_no_function_of_ours_is_entered(text):
     np.squeeze(M[None]); M[None].squeeze(); np.squeeze(M[:1], axis=0); np.fliplr(D); np.flip(D, axis=0);
     np.moveaxis(D, 0, 1); np.rot90(M); np.rollaxis(D, 1);
     a.argsort(); a.argmax(); len(a); np.dot(a, b); np.dot(M, a[:4]); np.zeros(3); np.zeros((2, 3), int);
-    np.maximum.accumulate(a); np.add.reduce(D, 1); np.add.accumulate(B); np.add.outer(a, b);
+    np.maximum.accumulate(a); np.add.reduce(D, 1); np.add.accumulate(B);
+    np.minimum.reduce(D, axis=1); np.add.outer(a, b);
     np.maximum.outer(B[:80], D[0]);
     np.zeros(5000); np.ones(5000, np.int32); np.zeros_like(D); np.arange(5000);
     np.zeros(3, dtype='f4'); np.empty((2, 1)); np.empty_like(a); np.array([1.0, 2]); np.arange(5); np.arange(2, 5);
