@@ -27,7 +27,7 @@ from oxinp._runtime import here, hooks, select
 from oxinp._runtime.backend import FIRST_LOCK, LOCKS
 
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
 
     from oxinp._core.memory.storage import Storage
     from oxinp._runtime.backend import Backend
@@ -103,9 +103,21 @@ def _build(build: Callable[[], object]) -> None:
         gc.enable()
 
 
+_ATTEMPTS: set[CodeType] = set()
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def spells_attempt(function: _Function) -> _Function:
+    """Let a function be known that takes the lock as `attempt` does, which it calls where something is missing."""
+    _ATTEMPTS.add(function.__code__)
+    return function
+
+
 def is_finaliser(frame: FrameType | None) -> bool:
-    """Return whether somebody else's code stands between a frame and the attempt that it is in."""
-    while frame is not None and frame.f_code is not attempt.__code__:
+    """Return whether somebody else's code stands between a frame and the attempt that it is in, but for its own."""
+    if frame is not None and frame.f_code in _ATTEMPTS:
+        frame = frame.f_back
+    while frame is not None and frame.f_code not in _ATTEMPTS:
         if not str(frame.f_globals.get("__name__")).startswith("oxinp."):
             return True
         frame = frame.f_back
@@ -157,6 +169,7 @@ def claim_device(backend: Backend) -> None:
         raise Elsewhere
 
 
+@spells_attempt
 def attempt(body: Callable[..., Result], *args: Any) -> Result:
     """Return ``body(*args)``, run under the lock of the thread's device, or of all where it has to do with several.
 

@@ -20,7 +20,7 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy.balance import FIRST, HEAVY, IN_ORDER, NUM_SIZES, SAMPLED, balance, is_sampled
-from oxinp._core.lazy.building import Missing, attempt, is_finaliser, is_locked
+from oxinp._core.lazy.building import Missing, attempt, is_finaliser, is_locked, spells_attempt
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.op import BoundOp
 from oxinp._runtime import here
@@ -96,6 +96,7 @@ class Call:
         self._entry = ref(self, forget)
         CALLS[self._entry] = None
 
+    @spells_attempt
     def run(self) -> None:
         """Enqueue the operation, if that has not been done, where it was asked for."""
         if here.are_several and self.leaves is not None and not self.is_from_here():

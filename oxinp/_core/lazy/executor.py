@@ -263,6 +263,12 @@ def anywhere(kernel: Any) -> Any:
     return launch if version == config.version else None
 
 
+def loaded(kernel: Any) -> tuple[Any, Any]:
+    """Return what `anywhere` does, and the backend of the device that it launches on."""
+    version, launch, backend = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
+    return (launch, backend) if version == config.version else (None, None)
+
+
 def run_again(
     again: Again, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None, *, has_parts: bool = False
 ) -> Any:

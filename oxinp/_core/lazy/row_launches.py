@@ -19,7 +19,7 @@ from oxinp._config import config
 from oxinp._core.lazy.balance import NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import CALLS, Pending
-from oxinp._core.lazy.executor import anywhere
+from oxinp._core.lazy.executor import loaded
 from oxinp._core.lazy.expr import new_table
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.row_programs import merged
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.op import AlongRows
     from oxinp._core.lazy.row_programs import RowProgram
     from oxinp._core.memory.storage import Storage
+    from oxinp._runtime.backend import Backend
 
 CHOICE, ACCESSES = "oxinp._kernels.choice", "oxinp._kernels.elementwise.access"  # which only who needs them pays for
 ONE = 1, 1, 1
@@ -61,6 +62,8 @@ class RowLaunch(NamedTuple):
     ----------
     run : callable
         Launches the kernel with any grid and parameters.
+    backend : Backend
+        Of the device that it runs on.
     grid : tuple of int
     entries : tuple
         Of the leaves of the chain and of those of the reductions what the kernel reads.
@@ -71,6 +74,7 @@ class RowLaunch(NamedTuple):
     """
 
     run: Any
+    backend: Backend
     grid: tuple[int, int, int]
     entries: tuple[Any, ...]
     constants: tuple[int, ...]
@@ -301,7 +305,7 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
             graph.structure.plans[LENGTHS_OF_SHORT] = (0, 0), (0 if lengths is None else lengths[1]) + 1
     if found is None or size > found.most:
         return None
-    run = anywhere(found[0])
+    run, backend = loaded(found[0])
     if run is None:
         return None
     grid = ONE
@@ -312,7 +316,8 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
     else:
         _, before, after, per_block, cluster, _ = found
         grid, constants = (-(-size // per_block) * cluster, 1, 1), (*before, size, *after)
-    return _launch((run, grid, tuple([given[place] for place in alike.order]), constants, alike, [*calls.values()]))
+    entries = tuple([given[place] for place in alike.order])
+    return _launch((run, backend, grid, entries, constants, alike, [*calls.values()]))
 
 
 def _is_short(entries: tuple[Any, ...]) -> bool:
@@ -354,7 +359,7 @@ def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     nbytes : int
         Of the array that is written to.
     """
-    run, grid, entries, constants, alike, calls = launch
+    run, _, grid, entries, constants, alike, calls = launch
     run(grid, ptr, *[getattr(entry, "ptr", entry) for entry in entries], *constants)
     alike.last = ref(calls[0])
     size = balance.ran(nbytes, entries)

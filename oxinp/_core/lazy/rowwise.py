@@ -21,7 +21,7 @@ from oxinp._core.lazy.calls import CALLS, Pending, waiting
 from oxinp._core.lazy.chains import ELEMENTWISE_CALL
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import Graph, leaf, new_table, remember
-from oxinp._core.lazy.placement import device, keyed
+from oxinp._core.lazy.placement import keyed
 from oxinp._core.lazy.row_programs import RowProgram, merged
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import next_mask
@@ -127,7 +127,7 @@ def _again(storage: Storage, value: Value, others: Sequence[Storage]) -> Value |
     found = row_launches.launch_of(graph, leaves, layout, others)
     if found is None:
         return None
-    buffer = device().allocate(layout.nbytes)
+    buffer = found.backend.allocate(layout.nbytes)
     row_launches.run(found, buffer.ptr, graph, layout.nbytes)
     done = storage.value = leaf(layout), (buffer,), next_mask()
     return done

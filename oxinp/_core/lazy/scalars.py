@@ -27,20 +27,20 @@ from oxinp._runtime import here
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
 
-_KINDS = "iub"
+KINDS = "iub"
+"""Of dtypes whose elements are fetched with the others of their array."""
 _source: Any = vars(Handle)["_at"]
 """Where a scalar has a reference to the storage of the array that it is an element of."""
 
 
 def note_source(scalar: Any, storage: Storage) -> None:
-    """Note which storage a scalar is read of, if that is to be fetched with it."""
-    if scalar.dtype.kind in _KINDS:
-        _source.__set__(scalar, ref(storage))
+    """Note which storage a scalar is read of, of one of the `KINDS`: that is to be fetched with it."""
+    _source.__set__(scalar, ref(storage))
 
 
 def bring(scalar: Any, storage: Storage) -> None:
     """Let the storage of a scalar have its value on the host, waiting for it."""
-    if scalar.dtype.kind in _KINDS:
+    if scalar.dtype.kind in KINDS:
         try:
             source = _source.__get__(scalar)()
         except AttributeError:  # it is no element of an array

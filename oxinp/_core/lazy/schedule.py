@@ -19,15 +19,16 @@ from weakref import ref
 from oxinp._config import config
 from oxinp._core.lazy import calls, chains, joint, rowwise
 from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
-from oxinp._core.lazy.building import attempt, claim, is_locked
+from oxinp._core.lazy.building import Missing, attempt, claim, is_locked, spells_attempt
 from oxinp._core.lazy.calls import CALLS, MAX_CALLS, Call, Pending, at_work, forget, request, run_calls, settled
-from oxinp._core.lazy.executor import addresses
+from oxinp._core.lazy.executor import addresses, run_again
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.lazy.op import bind
 from oxinp._core.lazy.placement import singles
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._runtime import here, hooks
+from oxinp._runtime.backend import FIRST_LOCK
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ def enter(storage: Storage) -> None:
         materialise(storage)
 
 
+@spells_attempt
 def materialise(storage: Storage) -> Value:
     """Enqueue the kernel that computes a pending storage, without waiting for it; return its value.
 
@@ -120,7 +122,13 @@ def materialise(storage: Storage) -> Value:
     if value is None:  # another thread has brought it to the host meanwhile; not while the lock is held
         return value  # type: ignore[return-value]
     if value[0].nodes:
-        return attempt(_compute if room >= 0 else _compute_watched, storage)
+        if room < 0:
+            return attempt(_compute_watched, storage)
+        try:
+            with FIRST_LOCK:  # `attempt`, spelled out
+                return _compute(storage)
+        except Missing:
+            return attempt(_compute, storage)
     if type(value[1][0]) is Pending:
         if value[1][0].call is not None:
             value[1][0].call.run()
@@ -199,9 +207,13 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
                 joint.read_in(found, above)
             return found
         program = graph.program
-        is_rented = program is None or program.later is not None
-        buffer = chains.run_first(graph, leaves, program=program) if is_rented else None
         is_first, is_planned = program is None, False
+        buffer: Any = None
+        if program is None or program.later is not None:  # `chains.run_first`, spelled out
+            launch = chains.launch_of(graph.structure, graph.layout, graph.leaves, is_new=is_first)
+            if launch is not None:
+                graph.program = chains.ONCE if program is None else program.later
+                buffer = run_again(launch, graph.layout.nbytes, leaves, has_parts=graph.structure.has_parts)
         if buffer is None:
             if program is None or program.version != config.version:
                 program, is_planned = chains.find(graph), is_first

@@ -9,7 +9,7 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import placement, schedule, writing
-from oxinp._core.lazy.building import attempt, claim
+from oxinp._core.lazy.building import Missing, attempt, claim, spells_attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Operation, Unsupported
 from oxinp._core.lazy.handle import (
@@ -27,6 +27,7 @@ from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SIDES, Storage, Value, drop_pin, is_pinned
 from oxinp._runtime import here
+from oxinp._runtime.backend import FIRST_LOCK
 
 
 def apply_into(
@@ -92,6 +93,7 @@ def target_of(out: Any) -> Layout:
     return layout.dense
 
 
+@spells_attempt
 def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4) -> None:
     """Give the elements of `out` an expression's values: a new value for a whole array, a write for a part of one.
 
@@ -102,7 +104,14 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
         As for `writing.write`.
     """
     # Under the lock nobody computes or reads the old value meanwhile.
-    computed = attempt(_store, out, value, source, depth)
+    if here.are_several:
+        computed = attempt(_store, out, value, source, depth)
+    else:
+        try:
+            with FIRST_LOCK:  # `attempt`, spelled out
+                computed = _store(out, value, source, depth)
+        except Missing:
+            computed = attempt(_store, out, value, source, depth)
     if computed is not None:
         seen = begin_writing(out)
         try:

@@ -14,7 +14,7 @@ from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import row_launches, schedule
 from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled, num_moved
-from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.building import Missing, attempt, spells_attempt
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.chains import entry_at, launch_of, note_run
 from oxinp._core.lazy.combining import common_shape, known_join, may_join
@@ -32,6 +32,7 @@ from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
+from oxinp._runtime.backend import FIRST_LOCK
 
 if TYPE_CHECKING:
     import numpy as np
@@ -134,6 +135,7 @@ def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _C
     return bool(write_part(storage, layout, parts, None, False))
 
 
+@spells_attempt
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
     if here.are_several or schedule.room < 0 or REPORTS or not layout.size or layout.ndim > MAX_NDIM:
@@ -147,13 +149,14 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         return False
     storage = array._held or array._storage
     if structure.nodes:
-        if (
-            CALLS
-            and chain[4] is not None
-            and layout.ndim < 2
-            and attempt(_run_rows, storage, layout, chain, value._held)
-        ):
-            return True
+        if CALLS and chain[4] is not None and layout.ndim < 2:
+            try:
+                with FIRST_LOCK:  # `attempt`, spelled out
+                    is_done = _run_rows(storage, layout, chain, value._held)
+            except Missing:
+                is_done = attempt(_run_rows, storage, layout, chain, value._held)
+            if is_done:
+                return True
         graph = chain[4]
         is_known = structure.planner is not None or (graph is not None and graph.programs is not None)
         if CALLS and is_known:  # to run without these

@@ -380,8 +380,12 @@ def flush_readers(
     if CALLS and (keep_call is None or len(CALLS) > 1):
         for reader in list(CALLS):  # `run_calls`, spelled out
             call = reader()
-            if call is not None and call is not keep_call and call.mask & mask and _reads(call.leaves or (), buffer):
-                call.run()
+            if call is None or call is keep_call or not call.mask & mask:
+                continue
+            for entry in call.leaves or ():  # `_reads`, spelled out
+                if entry is buffer or (type(entry) is not Buffer and getattr(entry, "buffer", None) is buffer):
+                    call.run()
+                    break
 
 
 def _meets(graph: Graph, leaves: tuple[Any, ...], buffer: Buffer, layout: Layout) -> bool:

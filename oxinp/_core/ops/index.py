@@ -30,7 +30,7 @@ from oxinp._core.lazy.handle import (
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
-from oxinp._core.lazy.scalars import note_source
+from oxinp._core.lazy.scalars import KINDS, note_source
 from oxinp._core.lazy.stores import store
 from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, copy, single
@@ -495,7 +495,8 @@ def _element(array: Handle, layout: Layout) -> Any:
     known = element.programs  # `copying`, spelled out
     graph = None if known is None else known.get(("copy", layout.dtype))
     found = wrap_pending((graph or copying(element.layout, layout.dtype), leaves, mask))
-    note_source(found, storage)
+    if layout.dtype.kind in KINDS:
+        note_source(found, storage)
     return found
 
 

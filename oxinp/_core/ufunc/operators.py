@@ -302,17 +302,16 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     return made if on_host is None else (*made, _in_place(operation, row, on_host, made[0]))
 
 
-def _lets_copy_go(a: Any, b: Any) -> bool:
-    """Let an array that belongs on the host, and is written to there, go without its copy on the device.
+def _lets_copy_go(storage: Any, b: Any) -> bool:
+    """Let an array that is on the host, belongs there, and is written to there go without its copy on the device.
 
     Tell whether it had one: noting what becomes outdated of that takes longer than uploading it again.
     """
-    storage = a._held
-    if storage is None or storage.host is None or (storage.value is None and storage.stale is None):
+    if storage.value is None and storage.stale is None:
         return False
     if isinstance(b, Handle) and b._held is not None and b._held.host is None:
         return False
-    nbytes = storage.host.nbytes
+    nbytes = 0 if storage.host is None else storage.host.nbytes
     return (nbytes < config.offload_threshold or nbytes < balance.limit) and drop_copy(storage)
 
 
@@ -361,7 +360,7 @@ def _in_place(
     def general_in_place(a: Any, b: Any) -> Any:
         if a._known is None and update_masked((plain, in_place), a, b):
             return a
-        if _lets_copy_go(a, b):
+        if (held := a._held) is not None and held.host is not None and _lets_copy_go(held, b):
             return in_place(a, b)
         view = a._view
         kind = type(b)
