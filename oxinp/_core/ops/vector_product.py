@@ -23,14 +23,16 @@ from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Leaf
 from oxinp._core.memory.view_functions import VIEWS, view_layout
+from oxinp._core.ops import near_products
 from oxinp._core.reduction import planning
 from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
 from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from oxinp._runtime import here
 from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Callable, Hashable
 
     from oxinp._core.lazy.expr import Graph
     from oxinp._core.lazy.handle import Handle
@@ -76,6 +78,9 @@ class _Summed(BoundOp):
     _summed: BoundOp | None
 
     axis = 0
+    run_near: Callable[[Layout, Layout, tuple[Any, ...], int], Buffer | None]
+    keep_near: Callable[[Layout, Layout, Any], None]
+    planners: dict[np.dtype[Any], Any]
 
     @property
     def graphs(self) -> tuple[Graph, ...]:  # type: ignore[override]
@@ -126,9 +131,15 @@ class _Summed(BoundOp):
     def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """See `BoundOp.run`."""
         if self.rented and self.executables is None:
-            again: Any = self.plan_again(None)
-            run = RUNS.get(type(again))
-            buffer = None if run is None else run(again, self.layouts[0].nbytes, leaves)
+            nbytes = self.layouts[0].nbytes
+            buffer = None if here.are_several else self.run_near(self.left, self.right, leaves, nbytes)
+            if buffer is None:
+                again: Any = self.plan_again(None)
+                run = RUNS.get(type(again))
+                buffer = None if run is None else run(again, nbytes, leaves)
+                planner = self.planners.get(self.left.dtype)
+                if buffer is not None and planner is not None and not here.are_several:
+                    self.keep_near(self.left, self.right, planner)
             if buffer is not None:
                 self.has_run, self.extra = True, AGAIN
                 self.rented -= 1
@@ -140,6 +151,9 @@ class VectorProduct(_Summed):
     """The product of a vector and a matrix whose rows are contiguous."""
 
     __slots__ = ()
+
+    run_near, keep_near = staticmethod(near_products.run_columns), staticmethod(near_products.keep_columns)
+    planners = _PLANNERS
 
     def _forms(self) -> tuple[Layout, Layout]:
         column = view_layout(VIEWS[np.expand_dims], self.left, (-1,), {})
@@ -171,6 +185,9 @@ class MatrixProduct(_Summed):
     """The product of a matrix whose rows are contiguous and a vector."""
 
     __slots__ = ()
+
+    run_near, keep_near = staticmethod(near_products.run_rows), staticmethod(near_products.keep_rows)
+    planners = _PLANNERS
 
     axis = 1
 
@@ -213,6 +230,9 @@ class InnerProduct(_Summed):
     """The product of two vectors."""
 
     __slots__ = ()
+
+    run_near, keep_near = staticmethod(near_products.run_line), staticmethod(near_products.keep_line)
+    planners = _INNER_PLANNERS
 
     def __init__(self, left: Layout, right: Layout) -> None:
         # As `summed` has it. Where a vector goes backwards it is no part of what goes along rows either.

@@ -44,7 +44,7 @@ class _Met(NamedTuple):
     shifts: tuple[tuple[int, int], ...]
 
 
-class _Near(NamedTuple):
+class Near(NamedTuple):
     """What sizes from one to another have in common, of operands that move alike.
 
     Attributes
@@ -115,7 +115,7 @@ class KnownPasses(Passes):
         # By the axis, strides, alignments, the stride of the vector, columns beyond a multiple of the widest access.
         self._alike: dict[Any, _Alike] = {}
         # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
-        self._near: dict[Any, _Near] = {}
+        self._near: dict[Any, Near] = {}
 
     def line_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int) -> Again | None:
         """Return the launch of the plan for arrays of one dimension, reduced to one element; None if there are two.
@@ -184,7 +184,7 @@ class KnownPasses(Passes):
             if len(self._near) >= MAX_KEPT:
                 self._near.clear()
             most = min(lines[1] * vector + vector - 1, fitting)
-            self._near[key] = _Near(max(2, lines[0] * vector), most, kernel, own, shifts, vector)
+            self._near[key] = Near(max(2, lines[0] * vector), most, kernel, own, shifts, vector)
         values = _shifted(own, shifts, last) if shifts else own
         return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
 
@@ -518,4 +518,4 @@ def _asked(spec: RowsSpec | ColumnsSpec) -> Choice:
     return unrolling(spec, f"reduce/{family}", key, layout, max(spec.unroll, spec.op.batch // spec.vector))
 
 
-__all__ = ["KnownPasses", "measured"]
+__all__ = ["KnownPasses", "Near", "measured"]

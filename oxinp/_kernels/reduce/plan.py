@@ -10,8 +10,9 @@ from oxinp._kernels.elementwise.plan import Elementwise
 from oxinp._kernels.elementwise.planner import Planner
 from oxinp._kernels.plan import FLAGS, SCRATCH, Argument, Launch, Plan, Work
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand, touched_nbytes
-from oxinp._kernels.reduce.known import KnownPasses, measured
+from oxinp._kernels.reduce.known import measured
 from oxinp._kernels.reduce.loops import without
+from oxinp._kernels.reduce.nearby import NearPasses
 from oxinp._kernels.reduce.passes import ReducePass
 from oxinp._ptx.types import u64
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 OUT = Argument("out0")
 
 
-class Reduction(KnownPasses):
+class Reduction(NearPasses):
     """The reduction of one value of a chain, planned for any shape, axes and layouts; parameters as of `Passes`."""
 
     __slots__ = ("_filling",)

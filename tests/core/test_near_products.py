@@ -1,0 +1,96 @@
+"""Products of vectors and matrices of ever other extents: launched by a few integers, with the bits of their plans."""
+
+import numpy  # noqa: ICN001
+import pytest
+
+import oxinp as np
+from oxinp._core.ops import near_products, vector_product
+
+pytestmark = pytest.mark.usefixtures("on_device", "unwatched")
+KINDS = vector_product.VectorProduct, vector_product.MatrixProduct, vector_product.InnerProduct
+
+
+def rows(a, i, v):
+    return a[i:, i:] @ v[i:]
+
+
+def rows_of_all(a, i, v):
+    return a[:, i:] @ v[i:]
+
+
+def columns(a, i, v):
+    return v[i : len(a)] @ a[i:, i:]
+
+
+def columns_of_all(a, i, v):
+    return v[: len(a)] @ a[:, i:]
+
+
+def lines(a, i, v):  # noqa: ARG001 - the programs' one signature
+    return v[i:] @ v[i:]
+
+
+PROGRAMS = {program.__name__: program for program in (rows, rows_of_all, columns, columns_of_all, lines)}
+
+
+@pytest.fixture
+def planned(monkeypatch):
+    """Count the products that are planned."""
+    counts = []
+    for kind in KINDS:
+        before = kind.plan_again
+        monkeypatch.setattr(
+            kind, "plan_again", lambda self, variant, before=before: counts.append(self) or before(self, variant)
+        )
+    return counts
+
+
+def run(xp, program, given, numbers):
+    a, v = (xp.array(each) + 0 for each in given)
+    return [xp.asarray(program(a, i, v)) for i in numbers]
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i4"])
+@pytest.mark.parametrize("shape", [(700, 330), (90, 700), (300, 300)])
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_products_of_nearby_extents_have_the_bits_of_their_plans(program, shape, dtype, monkeypatch):
+    rng = numpy.random.default_rng(3)
+    given = [(rng.random(each) * 9).astype(dtype) for each in (shape, max(shape))]
+    numbers = [*range(1, min(shape) - 3, 7)]
+    if program is rows or program is rows_of_all:
+        given[1] = given[1][: shape[1]]
+    elif program is columns or program is columns_of_all:
+        given[1] = given[1][: shape[0]]
+    run(np, program, given, numbers)
+    found = [numpy.asarray(each) for each in run(np, program, given, numbers)]
+    for kind in KINDS:
+        monkeypatch.setattr(kind, "run_near", staticmethod(lambda *_: None))
+    wanted = [numpy.asarray(each) for each in run(np, program, given, numbers)]
+    assert [each.tobytes() for each in found] == [each.tobytes() for each in wanted]
+    for own, numpys in zip(found, run(numpy, program, given, numbers), strict=True):
+        numpy.testing.assert_allclose(own, numpys, rtol=1e-4 if dtype == "f4" else 1e-12)
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_few_of_ever_smaller_ones_are_planned(program, planned):
+    given = [numpy.random.default_rng(3).random(each) for each in ((280, 280), 280)]
+    run(np, program, given, range(1, 20))
+    planned.clear()
+    run(np, program, given, range(20, 240))
+    assert len(planned) < 60
+
+
+def test_other_settings_have_products_planned_again(config):
+    given = [numpy.random.default_rng(3).random(each) for each in ((300, 300), 300)]
+    run(np, rows, given, range(1, 90, 3))
+    config.renew()
+    found = run(np, rows, given, range(1, 90, 3))
+    for own, numpys in zip(found, run(numpy, rows, given, range(1, 90, 3)), strict=True):
+        numpy.testing.assert_allclose(numpy.asarray(own), numpys, rtol=1e-12)
+
+
+def test_tables_do_not_grow_for_good(monkeypatch):
+    monkeypatch.setattr(near_products, "MAX_KEPT", 4)
+    given = [numpy.random.default_rng(3).random(each) for each in ((300, 300), 300)]
+    run(np, rows_of_all, given, range(1, 290, 3))
+    assert len(near_products._rows) <= 4
