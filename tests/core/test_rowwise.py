@@ -353,7 +353,7 @@ def test_chains_without_reductions_are_not_looked_at(monkeypatch):
 
 
 def test_a_turn_that_comes_again_finds_out_little():
-    """A product that is normalised: its row-wise kernel is found by what it is of, and launched with nothing between."""
+    """A product that is normalised: its row-wise kernel is found by what it is of, and launched with nothing more."""
     A, x = np.asarray(numpy.eye(96) * 2 + 1) * 1, np.asarray(numpy.ones(96)) * 1
     np.evaluate(A, x)
     for _ in range(60):

@@ -242,7 +242,7 @@ def select(array: Handle, mask: Handle) -> Any:
     """Return the elements of an array where a mask is true, not selected yet; None if they had better be now."""
     global _latest
     storage: Any = array._held
-    own, held, made_by = mask._known, mask._held, None
+    own, held = mask._known, mask._held
     if type(held) is Masked:
         return _select_within(array, held.selection)
     layout = array._layout if type(storage) is Masked else array._known

@@ -46,8 +46,6 @@ def _end_view(call: Call) -> None:
     code.compare("r14", "r12")  # the same array, and so must be ours
     code.jump("dropped", "e")
     call.unless_type("r14", np.ndarray, "dropped")
-    code.compare("r14", "r12")  # the array itself
-    code.jump("dropped", "e")
     code.load("rcx", "rbx", HOST)
     code.load("rax", "r14", ARRAY_BASE)
     code.compare("rax", "rcx")

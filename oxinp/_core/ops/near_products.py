@@ -55,8 +55,7 @@ def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: in
     num_tiles = -(-width // per_tile)
     buffer: Buffer = backend.allocate(nbytes)
     if not chunk:
-        extents = width, length, num_tiles, *magic(num_tiles)
-        launch((num_tiles, 1, 1), buffer.ptr, first, second, *values, *extents)
+        launch((num_tiles, 1, 1), buffer.ptr, first, second, *values, width, length, num_tiles, *magic(num_tiles))
         return buffer
     num_chunks = -(-length // chunk)
     scratch = backend.allocate(num_chunks * width * acc_nbytes)  # held while the launch is queued

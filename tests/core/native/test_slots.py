@@ -635,14 +635,3 @@ def test_functions_of_submodules_follow_the_setting():
         assert objects.vectorcall(oxinp.fft.fft) != called
         assert calls_of_ours("np.fft.fft(a)")
     assert objects.vectorcall(oxinp.fft.fft) == called
-
-
-@pytest.mark.parametrize("function", [np.squeeze, np.ndarray.squeeze], ids=["function", "method"])
-@pytest.mark.parametrize("shape", [(), (3, 4)], ids=str)
-def test_what_numpy_returns_as_it_is_is_ours(function, shape):
-    ours = oxinp.squeeze if function is np.squeeze else oxinp.ndarray.squeeze
-    theirs, mine = np.ones(shape), oxinp.ones(shape)
-    for _ in range(3):
-        view, other = theirs[...], mine[...]
-        assert (ours(other) is other) == (function(view) is view)
-        assert (ours(mine) is mine) == (function(theirs) is theirs)
