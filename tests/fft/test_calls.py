@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import oxinp
+from oxinp._core.lazy import steps
 
 pytestmark = pytest.mark.usefixtures("on_device", "one_stream")
 
@@ -105,3 +106,19 @@ def test_lengths_that_equal_others_are_what_numpy_makes_of_them(lengths):
 def test_arguments_that_are_not_taken_are_numpys_to_refuse(given):
     with pytest.raises(TypeError, match="wrong"):
         oxinp.fft.fft(given, wrong=1)
+
+
+def test_plans_of_several_launches_take_no_function_for_each():
+    image = oxinp.asarray(np.ones((60, 36))) * 1
+    oxinp.evaluate(image)
+    for _ in range(4):
+        oxinp.evaluate(oxinp.fft.fft2(image))
+    found = oxinp.fft.fft2(image)
+    before, entered = oxinp.cuda.stats().launches, set()
+    sys.setprofile(lambda frame, event, _: event == "call" and entered.add(frame.f_code))
+    try:
+        oxinp.evaluate(found)
+    finally:
+        sys.setprofile(None)
+    assert oxinp.cuda.stats().launches - before > 1
+    assert {code.co_name for code in entered if code.co_filename == steps.__file__} <= {"_run_silent", "launch"}

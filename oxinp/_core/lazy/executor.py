@@ -140,6 +140,8 @@ class Executable:
         buffer = self.allocate(self.nbytes)
         if self.arrays_only:
             self.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+        elif self.arguments is addresses:  # spelled out
+            self.launch(buffer.ptr, *[getattr(entry, "ptr", entry) for entry in leaves])
         else:
             self.launch(buffer.ptr, *self.arguments(leaves))
         return buffer
@@ -150,6 +152,8 @@ class Executable:
             buffer = self.allocate(self.nbytes)  # `run`, spelled out
             if self.arrays_only:
                 self.launch(buffer.ptr, *[entry.ptr for entry in leaves])
+            elif self.arguments is addresses:
+                self.launch(buffer.ptr, *[getattr(entry, "ptr", entry) for entry in leaves])
             else:
                 self.launch(buffer.ptr, *self.arguments(leaves))
             return [buffer]

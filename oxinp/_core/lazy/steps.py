@@ -61,7 +61,14 @@ def run_steps(steps: Sequence[Step], values: tuple[Any, ...]) -> tuple[int, ...]
 def _run_silent(steps: Sequence[Step], values: tuple[Any, ...]) -> None:
     """Run steps that read no words, or whose words nobody asks for."""
     for step in steps:
-        step(values)
+        kind = type(step)
+        if kind is _MOST:  # spelled out
+            step.launch(*step.pick(values))  # type: ignore[attr-defined]
+        elif kind is _MappedLaunchStep:
+            call = step.calls.get(step.pick(values))  # type: ignore[attr-defined]
+            step.launch(*(call or step.made(values)))  # type: ignore[attr-defined]
+        else:
+            step(values)
 
 
 def queued(
@@ -223,19 +230,20 @@ class _MappedLaunchStep(_LaunchStep):
         self.calls: dict[Any, list[Any]] = {}  # what was launched with these values
 
     def __call__(self, values: tuple[Any, ...]) -> None:
-        key = self.pick(values)
-        call = self.calls.get(key)
-        if call is None:
-            if len(self.calls) >= MAX_KEPT:
-                self.calls.clear()
-            # As a rule a number has changed, and addresses take no call each.
-            call = self.calls[key] = [
-                (values[place] + offset if offset else values[place])
-                if spec is None
-                else _map(values[place] + offset, spec, maps)
-                for place, offset, spec, maps in self.parameters
-            ]
-        self.launch(*call)
+        self.launch(*(self.calls.get(self.pick(values)) or self.made(values)))
+
+    def made(self, values: tuple[Any, ...]) -> list[Any]:
+        """Return the parameters of a launch with values that it has not been launched with lately."""
+        if len(self.calls) >= MAX_KEPT:
+            self.calls.clear()
+        # As a rule a number has changed, and addresses take no call each.
+        call = self.calls[self.pick(values)] = [
+            (values[place] + offset if offset else values[place])
+            if spec is None
+            else _map(values[place] + offset, spec, maps)
+            for place, offset, spec, maps in self.parameters
+        ]
+        return call
 
 
 def _map(address: int, spec: MapSpec, maps: dict[int, bytes]) -> bytes:
@@ -246,6 +254,10 @@ def _map(address: int, spec: MapSpec, maps: dict[int, bytes]) -> bytes:
             maps.clear()
         known = maps[address] = device().tensor_map(spec, address)
     return known
+
+
+_MOST = _LaunchStep
+"""What most steps are."""
 
 
 class _FillStep(Step):
