@@ -336,7 +336,7 @@ def host_and_view(handle: Handle) -> tuple[np.ndarray[Any, Any], np.ndarray[Any,
         view = _references_at(host, layout)
     else:
         view = seen_at(host_bytes(host), layout)
-    if not is_writeable(handle) and layout.dtype.char == "V":
+    if layout.dtype.char == "V" and not is_writeable(handle):
         view.flags.writeable = False  # and so are the records of it
     handle._host, handle._seen = None if is_of_objects else host, view
     return host, view
@@ -391,7 +391,7 @@ def _fetch_storage(storage: Storage) -> np.ndarray[Any, Any]:
             explain.note("copy", f"{layout.nbytes} B to the host", "read there")
         if layout.nbytes:
             (entry,) = leaves
-            backend = entry.backend if type(entry) is Buffer else device_of(entry)
+            backend = entry._block.pool.owner if type(entry) is Buffer else device_of(entry)  # `backend`, spelled out
             host = host_blocks.empty(layout.nbytes, backend)
             backend.download(host, entry.ptr)
         else:

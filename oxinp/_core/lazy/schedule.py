@@ -20,7 +20,7 @@ from oxinp._config import config
 from oxinp._core.lazy import calls, chains, joint, rowwise
 from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import Missing, attempt, claim, is_locked, spells_attempt
-from oxinp._core.lazy.calls import CALLS, MAX_CALLS, Call, Pending, at_work, forget, request, run_calls, settled
+from oxinp._core.lazy.calls import CALLS, MAX_CALLS, Call, Pending, at_work, forget, request, run_calls
 from oxinp._core.lazy.executor import addresses, run_again
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf
@@ -130,9 +130,11 @@ def materialise(storage: Storage) -> Value:
         except Missing:
             return attempt(_compute, storage)
     if type(value[1][0]) is Pending:
-        if value[1][0].call is not None:
-            value[1][0].call.run()
-        found = settled(value)
+        (entry,) = value[1]
+        if entry.call is not None:
+            entry.call.run()
+        buffer = entry._buffer  # `settled`, spelled out
+        found = value if buffer is None else (value[0], (buffer,), value[2])
         if storage.value is value:  # nothing is called from here to the assignment
             storage.value = found
         return found

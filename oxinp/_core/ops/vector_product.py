@@ -10,11 +10,12 @@ from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import AGAIN, FIRST, balance
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.executor import RUNS
 from oxinp._core.lazy.expr import leaf, new_table, remember
-from oxinp._core.lazy.handle import device_value
+from oxinp._core.lazy.handle import device_value, upload_first
 from oxinp._core.lazy.op import RENTED, AlongRows, BoundOp, along
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
@@ -336,16 +337,16 @@ def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Han
     held = operand(matrix) or _met_again(matrix)
     if held is None:
         return None
-    given = operand(vector)
-    if given is None:
-        storage = vector._held or vector._storage
-        if storage.value is None:
-            device_value(storage)
-        else:
-            schedule.materialise(storage)
+    storage = vector._held or vector._storage
+    if storage.value is None:
+        graph, (entry,), mask = attempt(upload_first, storage) or device_value(storage)
+        is_whole = graph.layout is (vector._known or vector._layout)
+        given = (entry, mask) if is_whole else operand(vector)
+    elif (given := operand(vector)) is None:
+        schedule.materialise(storage)
         given = operand(vector)
-        if given is None:
-            return None
+    if given is None:
+        return None
     leaves = (held[0], given[0]) if product.axis else (given[0], held[0])
     (value,) = schedule.defer(product, leaves, given[1] | held[1])
     if is_idle and nbytes >= EARLY_NBYTES:

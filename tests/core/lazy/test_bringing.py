@@ -146,3 +146,24 @@ def test_what_goes_with_larger_arrays_stays_on_the_device():
     oxinp.evaluate(made)
     assert stats().d2h_bytes == before
     assert q._held.host is None
+
+
+@pytest.mark.parametrize("is_native", [True, False], indirect=True)
+@pytest.mark.usefixtures("is_native")
+def test_vectors_that_are_new_each_time_are_uploaded_and_fetched_in_few_functions():
+    names, entered = given(oxinp), []
+    oxinp.evaluate(names["A"])
+    exact = np.array(names["A"]) @ np.array(names["v"])
+    for _ in range(20):
+        balance._settle(1)
+        vector = names["v"] * 1.0
+        sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code))
+        try:
+            found = names["A"] @ vector
+            squared = found @ found
+        finally:
+            sys.setprofile(None)
+        assert_same(found, exact)
+        assert float(squared) == exact @ exact
+        last, entered = [code for code in entered if "/_core/" in code.co_filename], []
+    assert not {"device_value", "settled", "_upload", "is_writeable"} & {code.co_name for code in last}
