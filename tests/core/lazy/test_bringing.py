@@ -157,7 +157,7 @@ def test_vectors_that_are_new_each_time_are_uploaded_and_fetched_in_few_function
     for _ in range(20):
         balance._settle(1)
         vector = names["v"] * 1.0
-        sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code))
+        sys.setprofile(lambda frame, event, _, entered=entered: event == "call" and entered.append(frame.f_code))
         try:
             found = names["A"] @ vector
             squared = found @ found
