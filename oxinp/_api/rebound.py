@@ -31,7 +31,7 @@ _MAKE_ARRAYS = (
 _OF_ARRAYS = (
     "allclose angle append apply_over_axes array_equal array_equiv asarray_chkfinite average block corrcoef cov cross "
     "delete diag_indices_from diff fix gradient histogram2d histogram_bin_edges histogramdd imag iscomplex "
-    "isclose isneginf isposinf isreal ix_ nan_to_num polyadd polyder polyfit polyint polysub polyval "
+    "isclose isneginf isposinf isreal nan_to_num polyadd polyder polyfit polyint polysub polyval "
     "real_if_close require roots setxor1d sinc sort_complex trapezoid tril_indices_from trim_zeros "
     "triu_indices_from unwrap"
 )
@@ -42,6 +42,9 @@ _GROWING = (
     "bartlett blackman cumulative_prod cumulative_sum diag_indices fromfunction geomspace hamming hanning indices "
     "kaiser logspace mask_indices resize tri tril_indices triu_indices vander"
 )
+
+# These make views, which are of what they are given only where that is ours.
+_OF_VIEWS = "ix_"
 
 _bound: dict[int, dict[str, Any]] = {}  # by the id of a module's globals
 _replaced: dict[tuple[str, str], Any] = {}  # by a module's name and a function's
@@ -164,6 +167,7 @@ for _listed, _said in (
     (_OF_ARRAYS, {}),
     (_OF_PRODUCTS, {"most": product_of_sizes}),
     (_GROWING, {"is_hosted": False}),
+    (_OF_VIEWS, {"is_hosted": False}),
 ):
     for _name in filter(np.__all__.__contains__, _listed.split()):  # what this version has
         implements(_name, **_said)(rebound(getattr(np, _name)))

@@ -2,6 +2,8 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import sys
+
 import numpy
 import pytest
 
@@ -240,3 +242,24 @@ def test_values_of_other_dtypes(code, name):
                 return a
 
             assert_same(update(np), update(numpy), where=f"{other}, {values!r}")
+
+
+def test_few_updates_of_what_is_on_the_host_are_numpys_at_once(stats):
+    entered = []
+    with np.config.override(offload_threshold=65536):
+        ours, theirs = [(xp.arange(7.0), xp.arange(20) % 5, xp.linspace(0, 1, 20)) for xp in (np, numpy)]
+        for xp, (a, i, w) in ((numpy, theirs), (np, ours)):
+            for call in (xp.add.at, xp.maximum.at, xp.subtract.at):
+                call(a, i, w)
+                call(a[1:], i, 2.5)
+                with pytest.raises(IndexError):
+                    call(a, i + 5, w)
+        sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_filename))
+        try:
+            np.add.at(ours[0], ours[1], 1.0)
+        finally:
+            sys.setprofile(None)
+        assert sum("/oxinp/" in name for name in entered) <= 14
+        assert not stats().fallbacks
+    numpy.add.at(theirs[0], theirs[1], 1.0)
+    assert_same(ours[0], theirs[0])

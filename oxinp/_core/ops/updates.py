@@ -12,9 +12,12 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._config import config
+from oxinp._core.errors.hearing import call_numerical
+from oxinp._core.host.exchange import PLAIN
 from oxinp._core.lazy import reports
+from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Placed, Unsupported
-from oxinp._core.lazy.handle import Handle, fetch, is_writeable
+from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, fetch, host_view, is_writeable
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import types
@@ -106,6 +109,8 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
     """
     if type(array) is not types.ndarray or name not in ORDERED or not is_writeable(array):
         raise Unsupported("a ufunc whose order matters, or an array that is not ours to write to")
+    if type(key) is types.ndarray and _is_done_on_host(name, array, key, value):
+        return
     if advanced.is_light(array, key):
         raise Placed("few elements, on the host")
     if type(key) is types.ndarray and again.write(name, array, key, value):
@@ -128,6 +133,35 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
     is_vector = selected.array is array and len(selected.shape) == selected.index._layout.ndim
     if bound is not None and is_vector and given is value and key is selected.index:
         again.keep_write(name, array, key, value, selected.error, bound)
+
+
+def _is_done_on_host(name: str, array: Handle, key: Handle, value: Any) -> bool:
+    """Let NumPy do so where the arrays are below the threshold, and nowhere but on the host; whether they are."""
+    storage, limit = array._held or array._storage, config.offload_threshold
+    if storage.host is None or storage.host.nbytes >= limit or storage.value is not None or storage.stale is not None:
+        return False
+    given: list[Any] = []
+    for each in (key, value):
+        if type(each) is types.ndarray:
+            held = each._held or each._storage
+            if held.host is None or held.has_objects:
+                return False
+            seen = host_view(each)
+            if seen.nbytes >= limit:
+                return False
+            given.append(seen)
+        elif type(each) in PLAIN:
+            given.append(each)
+        else:
+            return False
+    if storage.has_objects or REPORTS:
+        return False
+    written = begin_writing(array)
+    try:
+        call_numerical(OBJECTS[name]._numpys.at, (written, *given), {})
+    finally:
+        end_writing(storage)
+    return True
 
 
 def _at_once(name: str, array: Handle, key: Any, value: Any) -> None:

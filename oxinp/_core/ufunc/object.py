@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable
 from math import ceil, prod
@@ -50,6 +51,9 @@ def _describe(kind: type) -> None:
     kind.__signature__ = documentation.OfInstances(  # type: ignore[attr-defined]
         documentation.NO_PARAMETERS, lambda self: self._row.numpy.__signature__
     )
+
+
+_module = functools.cache(importlib.import_module)  # late: most programs never ask for it
 
 
 class UfuncType(type):
@@ -341,7 +345,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         """Reduce over slices of an axis; see `numpy.ufunc.reduceat`."""
         out = None if out is ... else out
         if out is None and type(array) is types.ndarray and not (SUBCLASSES and leader((indices,)) is not None):
-            updates = importlib.import_module("oxinp._core.ops.updates")
+            updates = _module("oxinp._core.ops.updates")
             try:
                 return updates.reduceat(self.__name__, array, indices, axis, dtype)
             except Placed:
@@ -366,7 +370,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         """Apply in place, unbuffered, at indices; see `numpy.ufunc.at`."""
         if b is not None and type(a) is types.ndarray and not (SUBCLASSES and leader((indices, b)) is not None):
             try:
-                importlib.import_module("oxinp._core.ops.updates").at(self.__name__, a, indices, b)
+                _module("oxinp._core.ops.updates").at(self.__name__, a, indices, b)
             except Placed:
                 placed_on_host(self._row.numpy.at, (a, indices, b), {}, mutates=(0,))
                 return
