@@ -18,10 +18,11 @@ from oxinp._core.lazy.balance import (
     CALL,
     COPY_RATE,
     EACH,
-    HOST_RATE,
     IN_ORDER,
     LAUNCH,
     LINE,
+    LOOP_NBYTES,
+    NEAR_NBYTES,
     NUM_SIZES,
     SAMPLED,
     UPLOAD,
@@ -30,6 +31,7 @@ from oxinp._core.lazy.balance import (
     balance,
     host_nbytes,
     num_moved,
+    numpys_microseconds,
 )
 from oxinp._core.lazy.handle import chain, host_view
 from oxinp._core.memory.layout import Layout
@@ -326,7 +328,8 @@ def test_a_matrix_by_a_vector_weighs_what_blas_takes():
     x, ours = matrix(np, (1000,)), matrix(np, (300, 1000))
     np.evaluate(x, ours, ours @ x)
     assert (ours @ x)._storage.value[1][0].call.bound.host_cost() == ours.nbytes / 4
-    assert (ours * x).sum(axis=1)._storage.value[1][0].call.bound.host_cost() == ours.nbytes * 1.5
+    rows = 299 * LOOP_NBYTES  # which it begins with one after the other
+    assert (ours * x).sum(axis=1)._storage.value[1][0].call.bound.host_cost() == ours.nbytes * 1.5 + rows
 
 
 def test_larger_arrays_are_not_weighed(config, stats):
@@ -335,6 +338,32 @@ def test_larger_arrays_are_not_weighed(config, stats):
     work_on_rows(np, ours, 500)
     assert not balance.limit
     assert stats().launches >= 500
+
+
+def test_numpy_takes_twice_as_long_for_bytes_that_its_caches_do_not_hold():
+    near, far = numpys_microseconds(NEAR_NBYTES), numpys_microseconds(2 * NEAR_NBYTES)
+    assert near < NEAR_NBYTES / 1000
+    assert far - near == pytest.approx(2 * (near - CALL))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "num_loops"),
+    [
+        ((30, 400), 0, 30),
+        ((30, 400), 1, 30),
+        ((30, 400), None, 1),
+        ((20, 30, 400), (1, 2), 20),
+        ((20, 30, 400), 0, 20),
+        ((20, 30, 400), 1, 600),
+        ((20, 30, 400), (0, 2), 600),
+        ((50_000,), 0, 1),
+    ],
+)
+def test_a_reduction_weighs_what_numpy_takes_to_begin_with_its_rows(shape, axis, num_loops):
+    ours = matrix(np, shape)
+    np.evaluate(ours)
+    cost = ours.max(axis, keepdims=True)._storage.value[1][0].call.bound.host_cost()
+    assert cost == pytest.approx(ours.nbytes / 2 + LOOP_NBYTES * (num_loops - 1))
 
 
 def test_arrays_go_back_to_the_device(stats):
@@ -799,7 +828,7 @@ def test_what_the_host_is_better_at_counts_against_what_the_device_is(is_mixed):
 
 def test_the_first_launches_after_a_wait_are_weighed_each():
     learned = Balance()
-    gain = CALL + 1_000_000 / HOST_RATE - LAUNCH
+    gain = numpys_microseconds(1_000_000) - LAUNCH
     for number in range(1, 7):
         learned.computed_call(2, 1_000_000)
         expected = number if number <= EACH else EACH + SAMPLED * (number - EACH)

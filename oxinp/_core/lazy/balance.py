@@ -50,6 +50,10 @@ CALL = 1.5
 """Microseconds of an operation on the host, whatever its size."""
 HOST_RATE = 20_000.0
 """Bytes of its largest operand or result that an operation on the host gets done in a microsecond."""
+NEAR_NBYTES = 1 << 19
+"""Of these, what it finds in the caches of its core, with its other operands; beyond, a byte takes twice as long."""
+LOOP_NBYTES = 280
+"""Bytes that NumPy adds in the time that it takes to begin with the next row, or other piece of memory, of a matrix."""
 LINE, CACHED_NBYTES = 64, 4 << 20
 """Bytes that the host moves at least, for whatever elements are among them, of arrays that its caches do not hold."""
 COPY_RATE = 8_000.0
@@ -209,7 +213,9 @@ class Balance:
         times : int
         """
         calls = len(structure.nodes) or 1
-        gain = calls * (CALL - RECORD) + host_nbytes(structure) * num_elements / HOST_RATE - LAUNCH
+        nbytes = host_nbytes(structure) * num_elements
+        nbytes += max(nbytes - calls * NEAR_NBYTES, 0.0)  # `numpys_microseconds`, spelled out
+        gain = calls * (CALL - RECORD) + nbytes / HOST_RATE - LAUNCH
         self._launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
 
     def computed_call(
@@ -231,7 +237,7 @@ class Balance:
             How many it stands for: 1 where each is noted, as what is planned anew is; what takes arithmetic, and what
             has run before, is sampled.
         """
-        self._launched(size, CALL + cost / HOST_RATE - price, extra=extra, times=times)
+        self._launched(size, numpys_microseconds(cost) - price, extra=extra, times=times)
 
     def recorded(self, nbytes: int, cost: float, price: float) -> None:
         """Note what was recorded of an array of so many bytes and takes the host a price, beside what is launched.
@@ -248,7 +254,7 @@ class Balance:
         """
         if nbytes < self.reach and (self.each or is_sampled()):
             times = 1 if self.each else SAMPLED
-            self._weigh(self._size(nbytes), times * (CALL + cost / HOST_RATE - price))
+            self._weigh(self._size(nbytes), times * (numpys_microseconds(cost) - price))
 
     def _launched(self, size: int, gain: float, *, extra: float, times: int = SAMPLED) -> None:
         if self.each:
@@ -360,7 +366,7 @@ class Balance:
         is_small = nbytes < self._unit  # the device's for its weight alone: what is done with the result is the host's
         if is_small:
             price += WAIT + 2 * nbytes / COPY_RATE
-        gain = CALL + weight * nbytes / HOST_RATE - price - self._more
+        gain = numpys_microseconds(weight * nbytes) - price - self._more
         if gain > 0 or not is_small:
             self._weigh((int(nbytes) // self._unit).bit_length(), times * gain)
         return True
@@ -563,6 +569,11 @@ class Balance:
 
 def _forget(reference: ref[Any]) -> None:
     _SELECTED.pop(reference, None)
+
+
+def numpys_microseconds(cost: float) -> float:
+    """Return what an operation takes on the host, by the bytes that NumPy adds in as long as it takes."""
+    return CALL + (cost + max(cost - NEAR_NBYTES, 0.0)) / HOST_RATE
 
 
 def host_nbytes(structure: Structure) -> float:

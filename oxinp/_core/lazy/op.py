@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import AGAIN, FIRST, HEAVY, LAUNCH, SAMPLED, balance, host_nbytes, is_sampled
+from oxinp._core.lazy.balance import AGAIN, FIRST, HEAVY, LAUNCH, LOOP_NBYTES, SAMPLED, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import RUNS, Executable, load, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
@@ -82,6 +82,9 @@ class Op(Frozen, eq=False):
         ``cost(layouts, parameters)`` -> what placement compares to the threshold.
     host_weight : float
         How much longer NumPy takes than to add so many bytes, for `balance`.
+    num_loops : callable or None
+        ``num_loops(bound)``: over how many pieces of memory NumPy goes after the first, where beginning with one takes
+        as long as some elements do.
     price : float
         Microseconds that the host takes for one on the device, of sizes that it has met before; for `balance`.
     weighs_chains : bool
@@ -137,6 +140,7 @@ class Op(Frozen, eq=False):
     host: Callable[..., Any] | None = None
     cost: Callable[[tuple[Layout, ...], Any], float] = _largest
     host_weight: float = 1.0
+    num_loops: Callable[[BoundOp], int] | None = None
     price: float = LAUNCH
     weighs_chains: bool = True
     plan_again: Callable[[BoundOp, Any], Plan | Again | Flagged | Joined | None] | None = None
@@ -244,7 +248,7 @@ class BoundOp:
         for graph in graphs if self.op.weighs_chains else ():
             if graph.nodes:
                 cost += host_nbytes(graph.structure) * graph.layout.size
-        return cost
+        return cost if self.op.num_loops is None else cost + LOOP_NBYTES * self.op.num_loops(self)
 
     def weigh(self, size: int, *, is_first: bool = False) -> None:
         """Let placement learn that it has run, if it weighs much, has been planned for that, or is sampled.

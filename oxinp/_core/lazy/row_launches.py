@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import NUM_SIZES, balance, host_nbytes, is_sampled
+from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.executor import loaded
@@ -365,7 +365,8 @@ def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     size = balance.ran(nbytes, entries)
     if size < NUM_SIZES and (is_sampled() or balance.each):
         cost = host_nbytes(graph.structure) * graph.layout.size
-        balance.computed_call(size, cost + sum([call.bound.host_cost() for call in calls]))
+        cost += sum([call.bound.host_cost() for call in calls])
+        balance.computed_call(size, cost, price=LAUNCH + 2 * AGAIN)  # arithmetic each time
 
 
 def _alike(key: Any) -> Alike | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -30,7 +31,8 @@ def operation(row: ReductionRow) -> Op:
         planning.plan,
         host=row.numpy,
         host_weight=PRODUCT_WEIGHT if row.is_product else 0.5,
-        price=15.0 if row.is_product else 10.0,
+        num_loops=None if row.is_product else _num_loops,
+        price=15.0 if row.is_product else 20.0,
         weighs_chains=not row.is_product,
         plan_again=planning.plan_again,
         takes_chains=True,
@@ -40,6 +42,16 @@ def operation(row: ReductionRow) -> Op:
         gives_views=True,
         plan_variant=planning.plan,
     )
+
+
+def _num_loops(bound: BoundOp) -> int:
+    """Return over how many rows NumPy goes after the first: axes reduced, or kept, as the last one is are one to it."""
+    shape, axes = bound.graphs[0].shape, bound.parameters.axes
+    last = len(shape) - 1
+    axis = last
+    while axis > 0 and (axis - 1 in axes) == (last in axes):
+        axis -= 1
+    return math.prod(shape[:axis]) - 1
 
 
 # -- dtypes and parameters ---------------------------------------------------------------------------------------------
