@@ -25,6 +25,7 @@ from oxinp._core.lazy.balance import (
     NEAR_NBYTES,
     NUM_SIZES,
     SAMPLED,
+    SWITCH,
     UPLOAD,
     WAIT,
     Balance,
@@ -366,6 +367,23 @@ def test_a_reduction_weighs_what_numpy_takes_to_begin_with_its_rows(shape, axis,
     assert cost == pytest.approx(ours.nbytes / 2 + LOOP_NBYTES * (num_loops - 1))
 
 
+def test_a_program_of_which_the_device_does_more_stays_there_for_good():
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    changes, before = [], 0
+    for turn in range(12):  # whose arrays are large at first, and then small: the host is better for the latter
+        for gain in (*[300.0] * 200, *[-150.0] * 200):
+            if learned.limit:
+                learned._weigh(5, gain)
+            else:
+                learned.computed_call(5, 0.0, price=CALL - gain, times=1)
+            if learned.limit != before:
+                changes.append(turn)
+                before = learned.limit
+    assert not learned.limit
+    assert max(changes, default=0) <= 4
+
+
 def test_arrays_go_back_to_the_device(stats):
     ours = matrix(np, (40, 1500))
     work_on_rows(np, ours, 300)
@@ -380,19 +398,22 @@ def test_arrays_go_back_to_the_device(stats):
     assert stats().launches == before + 1
 
 
-def test_the_way_back_gets_longer():
-    def lengths():
-        for _ in range(2):
-            work_on_rows(np, matrix(np, (40, 1500)), 400)
-            assert balance.limit
-            ours, count = matrix(np, (40, 1500)), 0
-            while balance.limit:
-                ours = np.sqrt(ours * ours + 1.0) * 0.5
-                count += 1
-            yield count
+def test_the_way_back_gets_longer_where_the_device_loses_more():
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    learned._switch = 16 * SWITCH  # the way to the host has been in vain
 
-    first, second = lengths()
-    assert second > 1.5 * first
+    def returned():
+        while not learned.limit:
+            learned._weigh(5, -400.0)
+        count = 0
+        while learned.limit:
+            learned._weigh(5, 100.0)
+            count += 1
+        return count
+
+    first, second = returned(), returned()
+    assert second > 2 * first
 
 
 def test_what_moves_to_and_fro_belongs_on_the_host(stats):
@@ -886,3 +907,19 @@ def test_what_a_mask_selects_is_weighed_as_in_order(config, monkeypatch):
     found = ours[places]
     np.evaluate(found)
     assert seen[-1] == pytest.approx(found.size * (IN_ORDER * BYTES_PER_INDEX + 8))
+
+
+def test_the_way_to_the_host_gets_longer_where_the_device_gains_more():
+    def lengths():
+        for _ in range(3):
+            ours, count = matrix(np, (40, 1500)), 0
+            while not balance.limit:
+                work_on_rows(np, ours, 10)
+                count += 1
+            yield count
+            ours = matrix(np, (40, 1500))
+            while balance.limit:
+                ours = np.sqrt(ours * ours + 1.0) * 0.5
+
+    _, second, third = lengths()  # at first there is more to learn
+    assert third > 1.5 * second

@@ -104,7 +104,8 @@ _REMEMBERED = 8 * SAMPLED
 _PROOF = 64
 """Judgements after which a program that has not gone to the host is believed to have its arrays on the device."""
 _LONG_PROOF = 8 * _PROOF
-"""Judgements after which it takes half as much to go to the host again, where that has not paid before."""
+"""Judgements after which it takes half as much to go to the host again, where that has not paid before, and as little
+as ever to come back."""
 _SELECTED: dict[ref[Any], int] = {}
 """Buffers of what has been selected -> bytes of the largest array that it is from."""
 _SUSPENDING = free_in_children(RLock())
@@ -150,6 +151,7 @@ class Balance:
         "_since",
         "_source",
         "_switch",
+        "_turn",
         "_unit",
         "_upload",
         "_usual",
@@ -174,6 +176,7 @@ class Balance:
         self._gained = 0.0  # microseconds that the device has gained since the last judgement, of what it has won
         self._crossings = Crossings(NUM_SIZES, fetch=WAIT + FETCH, upload=UPLOAD)
         self._earned = 0.0  # microseconds that the device has gained since the last change
+        self._turn = 0.0  # and since it has last been returned to, had all been done there
         self._level = self.limit = 0
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self.has_waited = False
@@ -507,8 +510,9 @@ class Balance:
             return  # what follows would change nothing
         sums = [0.0, *accumulate(weights)]
         present = sums[level] + self._between
-        if not level and sums[-1] >= MAX_WEIGHT and (self._since >= _PROOF or self._earned >= self._return):
-            self._return = RETURN  # the device has proved right
+        if not level and sums[-1] >= MAX_WEIGHT:
+            if self._earned >= self._return or self._since >= _LONG_PROOF:
+                self._return = RETURN  # the device has proved right
             if self._since >= _PROOF and not self._since % _LONG_PROOF:
                 self._switch = max(SWITCH, self._switch / 2)
         sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
@@ -529,7 +533,8 @@ class Balance:
                 self._switch = min(2 * self._switch, MAX_SWITCH)
                 self._settle(0)
         elif level and present > self._return:
-            if self._between > sums[level]:  # it was the way to the host that did not pay, for what is copied since
+            # It was the way to the host that did not pay: for what is copied since, or for all since the way before.
+            if self._between > sums[level] or self._turn + self._earned > 0:
                 self._switch = min(4 * self._switch, MAX_SWITCH)
             else:
                 self._return = min(4 * self._return, MAX_RETURN)
@@ -556,6 +561,8 @@ class Balance:
         self._won = [0.0] * level + gains + self._won[level + len(gains) :]
         self._weights = [0.0] * (NUM_SIZES - len(kept)) + kept
         self._crossings.forget(level if kept else NUM_SIZES)
+        # Of a program whose arrays get smaller or larger, and its best way changes with them, a whole turn counts.
+        self._turn = self._turn + self._earned + self._between if self._level else self._earned
         self._between = self._in_turn = self._outlasted = self._fetch = 0.0
         self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
