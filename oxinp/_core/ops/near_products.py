@@ -59,9 +59,10 @@ def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: in
         return buffer
     num_chunks = -(-length // chunk)
     scratch = backend.allocate(num_chunks * width * acc_nbytes)  # held while the launch is queued
-    extents = width, length, num_tiles, *magic(num_tiles), chunk, width, num_chunks, *magic(num_chunks)
-    grid = num_tiles * num_chunks, 1, 1
-    launch(grid, buffer.ptr, scratch.ptr, backend.flags, first, second, *values, *extents)
+    shared = buffer.ptr, scratch.ptr, backend.flags
+    extents = width, length, num_tiles, *magic(num_tiles)
+    chunks = chunk, width, num_chunks, *magic(num_chunks)
+    launch((num_tiles * num_chunks, 1, 1), *shared, first, second, *values, *extents, *chunks)
     return buffer
 
 

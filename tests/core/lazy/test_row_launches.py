@@ -270,3 +270,22 @@ def test_settings_that_change_are_followed(monkeypatch):
     first = written(np, squares)
     np.config.renew()
     assert numpy.asarray(written(np, squares)).tobytes() == numpy.asarray(first).tobytes()
+
+
+def test_lines_that_come_again_are_found_by_one_look_up(monkeypatch):
+    x = np.array(numpy.random.default_rng(5).random(3000))
+    asked, before = [], row_launches._find
+    monkeypatch.setattr(row_launches, "_find", lambda *given: asked.append(given) or before(*given))
+
+    def scaled(size):
+        part = x[:size] * 1.0
+        return numpy.asarray(part / np.linalg.norm(part))
+
+    first = [scaled(size) for size in range(2000, 2010)]
+    for _ in range(40):
+        for size in range(2000, 2010):
+            scaled(size)
+    asked.clear()
+    again = [scaled(size) for size in range(2000, 2010)]
+    assert len(asked) == 0
+    assert [each.tobytes() for each in first] == [each.tobytes() for each in again]
