@@ -396,7 +396,7 @@ def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     if size < NUM_SIZES and (is_sampled() or balance.each):
         cost = host_nbytes(graph.structure) * graph.layout.size
         cost += sum([call.bound.host_cost() for call in calls])
-        balance.computed_call(size, cost, price=LAUNCH + 2 * AGAIN)  # arithmetic each time
+        balance.computed_call(size, cost, price=LAUNCH + AGAIN)  # arithmetic each time, or a look-up
 
 
 def _alike(key: Any) -> Alike | None:
