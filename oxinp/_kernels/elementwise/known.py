@@ -55,6 +55,8 @@ class _Loops(NamedTuple):
         Columns of which all matrices are a single loop; 0 where there are none.
     nbytes : (int, int, int, int)
         Bytes of what there is an element of at each place, in each row, in each column, and one of.
+    plain : Kernel or None
+        That without tiles, if it has been made.
     """
 
     tile: TileSpec
@@ -66,6 +68,7 @@ class _Loops(NamedTuple):
     along: int
     whole: int
     nbytes: tuple[int, int, int, int]
+    plain: Kernel | None
 
 
 class KnownChains(Planner):
@@ -164,7 +167,9 @@ class KnownChains(Planner):
         elements, rows, columns, others = loops.nbytes
         if num_rows * (elements * num_columns + rows) + columns * num_columns + others >= MIN_TUNED_NBYTES:
             other = measured(other, Nest(shape, steps, (0,) * len(steps)), device)
-        kernel = self._kernels.get(other)
+        kernel = loops.plain if other is loops.linear else None
+        if kernel is None:
+            kernel = self._kernels.get(other)
         if kernel is None:
             return None
         vector = other.vector  # `linear.geometry`, spelled out
@@ -205,8 +210,9 @@ class KnownChains(Planner):
             max([along for _, along in steps]),
             wholes.pop() if len(wholes) == 1 else 0,
             (nbytes[0], nbytes[1], nbytes[2], nbytes[3]),
+            self._kernels.get(other),
         )
-        if loops.kernel is not None or other in self._kernels:
+        if loops.kernel is not None or loops.plain is not None:
             if len(self._loops) >= MAX_KEPT:
                 self._loops.clear()
             self._loops[steps, alignments, num_columns % MAX_VECTOR] = loops

@@ -6,7 +6,7 @@ from types import FunctionType
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy.building import attempt, missing
+from oxinp._core.lazy.building import Missing, attempt, missing, spells_attempt
 from oxinp._core.lazy.executor import Executable
 from oxinp._runtime.backend import FIRST_LOCK
 from tests.patience import PATIENCE
@@ -83,6 +83,32 @@ def test_an_attempt_inside_another_is_repeated_with_it():
 
     assert attempt(as_ours(outer)) == 5
     assert len(tries) == 2
+    assert built == [False]
+
+
+@pytest.mark.parametrize("is_outer", [True, False])
+def test_what_spells_an_attempt_out_is_one(is_outer):
+    """What is missing inside of it is built outside of the lock, whichever of two is the outer one."""
+    built, tries = [], []
+
+    def inner():
+        if not built:
+            missing(lambda: built.append(FIRST_LOCK._is_owned()))
+        return 5
+
+    def spelled(body):
+        tries.append(None)
+        try:
+            with FIRST_LOCK:
+                return body()
+        except Missing:
+            return attempt(body)
+
+    spells_attempt(spelled)
+    ours = as_ours(spelled)
+    found = ours(as_ours(lambda: attempt(inner))) if is_outer else attempt(as_ours(lambda: ours(inner)))
+    assert found == 5
+    assert len(tries) == 2 - is_outer
     assert built == [False]
 
 
