@@ -126,7 +126,7 @@ class NearPasses(KnownPasses):
             most = min(most, per_tile * min(NUM_FLAGS, BLOCKS_PER_SM * device.num_sms // max(2, -(-largest // chunk))))
         elements, rows, columns, others = alike.nbytes
         most = min(most, (MIN_TUNED_NBYTES - 1 - others - largest * rows) // (largest * elements + columns or 1))
-        kernel = walk.kernels.get((down, chunk > 0), _NO_KERNEL)[1]
+        kernel = walk.kernels.get((down, chunk > 0, chunk > 0 and self.has_flags), _NO_KERNEL)[1]
         if most < width or kernel is None or alike.down * largest + alike.across * most >= MAX_INDEX_32:
             return None
         values = (*alike.values, 1, 0)
