@@ -329,3 +329,23 @@ def test_scalars_are_computed_once_for_many_elements(launches, monkeypatch):
     np.evaluate(x, few, total)
     assert launches(lambda: few * (total + 1)) == 1
     assert launches(lambda: x * (total + 1)) == 2
+
+
+def test_what_others_compute_on_the_way_is_found_by_the_arrays_that_are_read(launches):
+    rng = numpy.random.default_rng(3)
+    theirs = [rng.random(20_000) for _ in range(4)]
+    ours = [np.asarray(x) + 0.0 for x in theirs]
+    np.evaluate(*ours)
+
+    def run(a, b, c, d):
+        part = a * b
+        whole = (part + c) * (d - part)
+        again = part * a - whole
+        return part, whole, again
+
+    for turn in range(12):
+        picked = [(turn + i) % 4 for i in range(4)] if turn % 3 else [turn % 4] * 4
+        found = run(*[ours[i] for i in picked])
+        assert launches(lambda found=found: np.evaluate(*found)) == 1
+        for one, other in zip(found, run(*[theirs[i] for i in picked]), strict=True):
+            assert_same(one, other)

@@ -279,15 +279,20 @@ class Balance:
         if nbytes < self.reach:
             held_nbytes: Any
             for entry in leaves:  # of a view it is the array that counts, which is placed as a whole; numbers have none
-                if type(entry) is Leaf:
+                kind = type(entry)
+                if kind is Buffer:
+                    held_nbytes = entry.nbytes
+                elif kind is float or kind is int:
+                    continue
+                elif kind is Leaf:
                     held_nbytes = entry.buffer.nbytes
                 elif (held_nbytes := getattr(entry, "nbytes", None)) is None:
                     held_nbytes = entry.buffer.nbytes if hasattr(entry, "buffer") else 0
                 if held_nbytes > nbytes:  # noqa: PLR1730 - a call costs as much as the rest
                     nbytes = held_nbytes
-                if _SELECTED:
-                    held = entry if type(entry) is Buffer else getattr(entry, "buffer", None)
-                    nbytes = nbytes if held is None else max(nbytes, _SELECTED.get(ref(held), 0))
+            if _SELECTED:
+                held = [x if type(x) is Buffer else getattr(x, "buffer", None) for x in leaves]
+                nbytes = max(nbytes, *[_SELECTED.get(ref(x), 0) for x in held if x is not None], 0)
         if nbytes < self.reach:
             size = (int(nbytes) // self._unit).bit_length()  # `_size`, spelled out
         else:

@@ -158,8 +158,8 @@ class Graph:
     programs : dict or None
         How it runs with other outputs or into other layouts.
     views : dict or None
-        What views of the result are as graphs of their own, see `fused_view`; and the graphs that read one of its
-        values instead of computing it, by the number of that, see `joint`.
+        What views of the result are as graphs of their own, see `fused_view`; the graphs that read one of its values
+        instead of computing it, by the number of that; and which value others are, see `joint`.
     """
 
     __slots__ = (
@@ -186,7 +186,7 @@ class Graph:
         self.shape = layout.shape
         self.program: Any = None
         self.programs: dict[Any, Any] | None = None
-        self.views: dict[Layout | int, Any] | None = None
+        self.views: dict[Layout | int | Graph, Any] | None = None
         self.is_scalar = False
         self.is_copy = False
         self.met = 0

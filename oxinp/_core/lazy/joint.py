@@ -6,6 +6,8 @@ other storages that are pending. Those that would pass its own result on their w
 
 from __future__ import annotations
 
+from itertools import compress
+from operator import is_, itemgetter
 from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
@@ -131,7 +133,15 @@ def _is_bound(structure: Structure) -> bool:
 
 
 def _number_in(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]) -> int | None:
-    """Return the number that the result of a chain has in another one, None where that does not compute it."""
+    """Return the number that the result of a chain has in another one, None where that does not compute it.
+
+    Of chains of which one has run before it is kept with what picks the leaves of the one from those of the other.
+    """
+    views = graph.views
+    if views is not None and (found := views.get(part)) is not None:
+        pick, number = found
+        if all(map(is_, pick(leaves), part_leaves)):
+            return number  # type: ignore[no-any-return]
     places = _places(graph, leaves, part, part_leaves)
     if places is None:
         return None
@@ -141,7 +151,12 @@ def _number_in(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: 
         if len(known) >= chains.MAX_PROGRAMS:
             known.clear()
         known[key] = find_value(graph.structure, part.structure, places)
-    return known[key]
+    number = known[key]
+    if graph.program is not None or graph.programs is not None or part.program is not None:
+        if views is None or len(views) >= chains.MAX_PROGRAMS:
+            views = graph.views = {}
+        views[part] = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1)), number
+    return number
 
 
 def _cut(whole: Structure, number: int) -> tuple[Structure, tuple[int, ...], int]:
@@ -219,6 +234,15 @@ def read_in(done: Value, above: list[Above]) -> None:
 
 def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]) -> tuple[int, ...] | None:
     """Where `part`'s leaves stand among `graph`'s: the same objects read through the same layouts."""
+    count = len(leaves)
+    known = dict(zip(map(id, leaves), range(count), strict=True))
+    if len(known) == count:  # as nearly always; no function of Python's is entered for a leaf
+        found = tuple(map(known.get, map(id, part_leaves)))
+        if None in found:
+            return None
+        if len({*found}) == len(found):
+            same = map(is_, map(graph.leaves.__getitem__, found), part.leaves)  # type: ignore[arg-type]
+            return found if all(same) else None  # type: ignore[return-value]
     places: list[int] = []
     for entry, layout in zip(part_leaves, part.leaves, strict=True):
         for place, candidate in enumerate(leaves):
@@ -242,7 +266,7 @@ def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]
         buffers = program.run_all(leaves)
     else:
         buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
-    size = balance.ran(graph.layout.nbytes, leaves)
+    size = balance.ran(graph.layout.nbytes, tuple(compress(leaves, graph.structure.are_arrays)))
     if size < NUM_SIZES and (is_sampled() or balance.each):
         balance.computed_chain(size, graph.structure, graph.layout.size, is_first=False)
     if REPORTS:

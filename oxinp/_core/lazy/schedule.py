@@ -12,6 +12,8 @@ Its rules are the correctness argument of lazy evaluation:
 
 from __future__ import annotations
 
+import operator
+from itertools import compress
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -171,12 +173,10 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
         # are several devices: whoever writes to what it reads, on another device, has to find it until the launch has
         # returned.
         references = PENDING[:]
-        for reference in references:  # most are gone, and a comprehension is a call
-            other = reference()
-            if other is not None and other is not storage and (held := other.value) is not None and held[0].nodes:
+        # Most are gone, and one that is written to again and again, whole, has an entry for each time.
+        for other in dict.fromkeys(filter(None, map(operator.call, references))):
+            if other is not storage and (held := other.value) is not None and held[0].nodes:
                 others.append(other)
-        if len(others) > 1:  # one that is written to again and again, whole, has an entry for each time
-            others = [*dict.fromkeys(others)]
         if len(others) > MAX_ELEMENTS and not at_work.flushes_many and _compute_elements(others):
             return _compute(storage)
         if others or references != PENDING:
@@ -230,7 +230,8 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
         PENDING.append(ref(storage))
         raise
     layout = graph.layout
-    size = balance.ran(layout.nbytes, leaves)  # so that what is fetched is known to come from this
+    arrays = tuple(compress(leaves, graph.structure.are_arrays))
+    size = balance.ran(layout.nbytes, arrays)  # so that what is fetched is known to come from this
     if size < NUM_SIZES and (is_planned or is_sampled() or balance.each):
         times = 1 if is_planned else SAMPLED
         balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
