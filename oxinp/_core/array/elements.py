@@ -134,7 +134,7 @@ def make():
             if not is_basic:
                 if kind is ndarray:
                     place = seen(key) else return general_setitem(self, key, value)
-                    if place.nbytes >= config.offload_threshold:
+                    if place.nbytes >= config.offload_threshold and key_on_host(key) is None:
                         return general_setitem(self, key, value)
                 else:
                     place = key_on_host(key)

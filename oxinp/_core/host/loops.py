@@ -71,7 +71,7 @@ def diag(x: Any, k: Any = 0) -> Any:
     if type(x) is not _Array or x.ndim != 1 or type(k) is not int:
         return NotImplemented
     n = x.size + abs(k)
-    if n * n * x.itemsize >= config.offload_threshold:
+    if not placement.is_host(n * n * x.itemsize):
         return NotImplemented
     made = _zeros((n, n), x.dtype)
     first = k if k >= 0 else -k * n
@@ -80,7 +80,7 @@ def diag(x: Any, k: Any = 0) -> Any:
 
 
 def repeat(x: Any, count: Any) -> Any:
-    if type(x) is not _Array or type(count) is not int or not 0 <= x.nbytes * count < config.offload_threshold:
+    if type(x) is not _Array or type(count) is not int or count < 0 or not placement.is_host(x.nbytes * count):
         return NotImplemented
     return _repeat(x, count)
 

@@ -111,12 +111,17 @@ _NUMBERS = frozenset({bool, int, float, complex})
 _MAX_LISTED = 64
 
 
+def _is_hosts(size: float) -> bool:
+    """Whether an array of so many numbers begins on the host."""
+    return size * 16 < config.offload_threshold or (size < inf and not placement.starts_on_device(int(size * 8)))
+
+
 def _linspace(*args: Any) -> Any:
     """Return what lies between two numbers, by NumPy's formula."""
     if len(args) != 3:
         return NotImplemented
     start, stop, num = args
-    if type(num) is not int or not 32 <= num * 16 < config.offload_threshold:
+    if type(num) is not int or num < 2 or not _is_hosts(num):
         return NotImplemented
     if type(start) is int and -_EXACT <= start <= _EXACT:
         start = float(start)
@@ -135,20 +140,19 @@ def _linspace(*args: Any) -> Any:
 
 
 def _arange(*args: Any) -> Any:
-    """Return the integers of a range."""
-    if len(args) == 1:
-        stop = args[0]
-        return _numpys_arange(stop) if type(stop) is int and stop * 16 < config.offload_threshold else NotImplemented
-    if not _INTEGERS.issuperset(map(type, args)) or max(args) > _EXACT or min(args) < -_EXACT:
+    """Return the numbers of a range."""
+    kinds = {*map(type, args)}
+    if len(args) == 1 and kinds == _INTEGERS:
+        return _numpys_arange(*args) if _is_hosts(args[0]) else NotImplemented
+    if not kinds <= _REALS or not -_EXACT <= min(args) <= max(args) <= _EXACT:
         return NotImplemented
-    if len(args) == 3 and not args[2]:
-        return NotImplemented
-    return _numpys_arange(*args) if len(range(*args)) * 16 < config.offload_threshold else NotImplemented
+    start, stop, step = args if len(args) == 3 else (*args, 1) if len(args) == 2 else (0, *args, 1)
+    return _numpys_arange(*args) if step and _is_hosts(abs((stop - start) / step)) else NotImplemented
 
 
 def _eye(n: Any) -> Any:
     """Return a matrix with ones on its diagonal."""
-    if type(n) is not int or not 0 <= n * n * 16 < config.offload_threshold:
+    if type(n) is not int or n < 0 or not _is_hosts(n * n):
         return NotImplemented
     made = _zeros((n, n))
     made.reshape(-1)[:: n + 1] = 1
@@ -162,14 +166,14 @@ def _full(shape: Any, value: Any) -> Any:
     is_integer = kind is int and -_EXACT <= value <= _EXACT
     if not (is_integer or kind is float) or not _INTEGERS.issuperset(map(type, extents)):
         return NotImplemented
-    if not 0 <= prod(extents) * 8 < config.offload_threshold:
+    if any(extent < 0 for extent in extents) or not _is_hosts(prod(extents)):
         return NotImplemented
     made = _empty(shape, _INT) if is_integer else _empty(shape)
     made.fill(value)
     return made
 
 
-_INTEGERS = frozenset({int})
+_INTEGERS, _REALS = frozenset({int}), frozenset({int, float})
 
 _VALUES_TEXT = """
 def make(general, function):

@@ -17,7 +17,8 @@ WEIGHTS: dict[str, float] = {
     **dict.fromkeys(("bincount", "nan_to_num", "polyval"), 3.0),
     "roll": 4.0,
     **dict.fromkeys(("argpartition", "interp", "partition", "percentile", "quantile"), 6.0),
-    **dict.fromkeys(("digitize", "histogram", "isin", "searchsorted", "unique"), 16.0),
+    **dict.fromkeys(("digitize", "histogram", "isin", "searchsorted", "sort", "unique"), 16.0),
+    "argsort": 64.0,
 }
 """Functions, and methods of arrays -> how much longer they take than adding the largest array of their arguments.
 

@@ -276,7 +276,21 @@ def test_larger_arrays_are_the_hosts_by_what_has_been_learned(expression):
     assert num_entered <= 6  # of two arrays each is weighed
 
 
-@pytest.mark.parametrize("expression", ["np.unique(x)", "np.repeat(x, 2)", "np.tile(x, 2)", "np.pad(x, 1)"])
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *(
+            "np.unique(x)",
+            "np.repeat(x, 2)",
+            "np.tile(x, 2)",
+            "np.pad(x, 1)",
+            "np.argsort(x.reshape(100, 100), axis=1)",
+        ),
+        *("np.arange(9000)", "np.arange(0.0, 900.0, 0.1)", "np.eye(120)", "np.full((99, 99), 2.5)", "np.diag(x[:100])"),
+        *("np.linspace(0, 1, 9000)", "x.__setitem__(x, x)", "np.arange(0, 0.5, 0.1)", "np.arange(5, 0.0, -0.5)"),
+        *("np.arange(3.5)", "np.arange(2, 1.0)", "np.eye(0)", "np.full(9000, 7)", "np.linspace(0, 1, 1)"),
+    ],
+)
 def test_numpy_computes_at_once_what_is_the_hosts_by_what_has_been_learned(expression):
     numpys = {"x": np.random.default_rng(8).integers(0, 99, 10_000), "np": np}
     with config.override(offload_threshold=65536, adaptive_placement=True):
