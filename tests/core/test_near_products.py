@@ -80,6 +80,20 @@ def test_few_of_ever_smaller_ones_are_planned(program, planned):
     assert len(planned) < 60
 
 
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_parts_at_any_address_are_planned_by_arithmetic(program, monkeypatch):
+    """The graph that a plan is first made of has the parts' forms, which are less aligned."""
+    asked, before = [], vector_product._Summed._planned_otherwise
+    monkeypatch.setattr(
+        vector_product._Summed, "_planned_otherwise", lambda self, *given: asked.append(self) or before(self, *given)
+    )
+    given = [numpy.random.default_rng(3).random(each) for each in ((280, 280), 280)]
+    run(np, program, given, range(20, 240))
+    asked.clear()
+    run(np, program, given, range(20, 240))
+    assert not asked
+
+
 def test_other_settings_have_products_planned_again(config):
     given = [numpy.random.default_rng(3).random(each) for each in ((300, 300), 300)]
     run(np, rows, given, range(1, 90, 3))

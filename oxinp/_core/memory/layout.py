@@ -405,6 +405,11 @@ ACCESS_NBYTES = 32
 """Bytes up to which it makes a difference to kernels what an address is a multiple of."""
 
 
+def accessed(layout: Layout) -> int:
+    """Return the alignment that the form of a layout has."""
+    return min(layout.alignment, ACCESS_NBYTES) if layout.offset else layout.alignment
+
+
 def form_of(layout: Layout) -> Layout:
     """Find `Layout.form`: the interned layout of the same elements from an offset on that is as much aligned.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from oxinp._config import config
 from oxinp._core.lazy.executor import loaded
 from oxinp._core.lazy.placement import device
+from oxinp._core.memory.layout import accessed
 from oxinp._kernels.nest import magic
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def keep_columns(left: Layout, right: Layout, planner: Any) -> None:
     key = left.strides, right.strides, left.alignment, right.alignment, left.dtype, bits
     itemsize = left.dtype.itemsize
     steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
-    alignments = left.alignment, right.alignment
+    alignments = accessed(left), accessed(right)
     _keep(_columns, key, lambda: planner.near_columns(right.shape, steps, alignments, device().capability))
 
 
@@ -103,7 +104,7 @@ def keep_rows(left: Layout, right: Layout, planner: Any) -> None:
     key = left.strides, right.strides, left.alignment, right.alignment, left.dtype, bits
     itemsize = left.dtype.itemsize
     steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
-    alignments = left.alignment, right.alignment
+    alignments = accessed(left), accessed(right)
     _keep(_rows, key, lambda: planner.near_rows(left.shape, steps, alignments, device().capability))
 
 
@@ -130,7 +131,7 @@ def keep_line(left: Layout, right: Layout, planner: Any) -> None:
     key = left.strides, right.strides, left.alignment, right.alignment, left.dtype, size.bit_length()
     itemsize = left.dtype.itemsize
     steps = left.strides[0] // itemsize, right.strides[0] // itemsize
-    alignments = left.alignment, right.alignment
+    alignments = accessed(left), accessed(right)
     _keep(_lines, key, lambda: planner.near_line(size, steps, alignments, device().capability.num_sms))
 
 

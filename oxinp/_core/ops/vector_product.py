@@ -20,7 +20,7 @@ from oxinp._core.lazy.op import RENTED, AlongRows, BoundOp, along
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import wrap_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
-from oxinp._core.memory.layout import Layout, make_layout
+from oxinp._core.memory.layout import Layout, accessed, make_layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Leaf
 from oxinp._core.memory.view_functions import VIEWS, view_layout
@@ -174,7 +174,7 @@ class VectorProduct(_Summed):
         target: Any = self.layouts[0] if variant is None else variant
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
-        alignments = left.alignment, right.alignment
+        alignments = accessed(left), accessed(right)
         written = target.strides[0] // itemsize
         again: Again | Flagged | Joined | None = planner.columns_again(
             right.shape, steps, alignments, written, device().capability
@@ -209,7 +209,7 @@ class MatrixProduct(_Summed):
         target: Any = self.layouts[0] if variant is None else variant
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
-        alignments = left.alignment, right.alignment
+        alignments = accessed(left), accessed(right)
         written = target.strides[0] // itemsize
         again: Again | Flagged | Joined | None = planner.rows_again(
             left.shape, steps, alignments, written, device().capability
@@ -224,7 +224,7 @@ class MatrixProduct(_Summed):
             return None
         itemsize = left.dtype.itemsize
         steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
-        return along((planner, left.shape, steps, (left.alignment, right.alignment)))  # type: ignore[no-any-return]
+        return along((planner, left.shape, steps, (accessed(left), accessed(right))))  # type: ignore[no-any-return]
 
 
 class InnerProduct(_Summed):
@@ -264,7 +264,7 @@ class InnerProduct(_Summed):
         itemsize = left.dtype.itemsize
         steps = left.strides[0] // itemsize, right.strides[0] // itemsize
         again: Again | None = planner.line_again(
-            left.size, steps, (left.alignment, right.alignment), device().capability.num_sms
+            left.size, steps, (accessed(left), accessed(right)), device().capability.num_sms
         )
         return again or self._planned_otherwise(_INNER_PLANNERS, variant)
 
@@ -276,7 +276,7 @@ class InnerProduct(_Summed):
             return None
         itemsize = left.dtype.itemsize
         steps = left.strides[0] // itemsize, right.strides[0] // itemsize
-        return along((planner, left.shape, steps, (left.alignment, right.alignment)))  # type: ignore[no-any-return]
+        return along((planner, left.shape, steps, (accessed(left), accessed(right))))  # type: ignore[no-any-return]
 
 
 def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:
