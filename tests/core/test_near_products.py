@@ -4,7 +4,7 @@ import numpy  # noqa: ICN001
 import pytest
 
 import oxinp as np
-from oxinp._core.ops import near_products, vector_product
+from oxinp._core.ops import near_products, outer, vector_product
 
 pytestmark = pytest.mark.usefixtures("on_device", "unwatched")
 KINDS = vector_product.VectorProduct, vector_product.MatrixProduct, vector_product.InnerProduct
@@ -108,3 +108,18 @@ def test_tables_do_not_grow_for_good(monkeypatch):
     given = [numpy.random.default_rng(3).random(each) for each in ((300, 300), 300)]
     run(np, rows_of_all, given, range(1, 290, 3))
     assert len(near_products._rows) <= 4
+
+
+def test_products_of_two_vectors_that_come_again_are_found_by_one_look_up(monkeypatch):
+    asked, before = [], vector_product._may_be_inner
+    monkeypatch.setattr(vector_product, "_may_be_inner", lambda *given: asked.append(given) or before(*given))
+    v = np.array(numpy.random.default_rng(3).random(400)) + 0.0
+    np.evaluate(v)
+    found = [(np.linalg.norm(v), np.outer(v, v)) for _ in range(12)]
+    asked.clear()
+    monkeypatch.setattr(outer, "_STRUCTURES", None)
+    norm, products = np.linalg.norm(v), np.outer(v, v)
+    assert not asked
+    numpys = numpy.asarray(v)
+    assert float(norm) == float(found[0][0])
+    assert numpy.asarray(products).tobytes() == numpy.outer(numpys, numpys).tobytes()

@@ -89,7 +89,9 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     if dtype is None and not (left.met and right.met) and not here.are_several:  # which `product_of` knows nothing of
         product = vector_product.summed(left, right)
         if product is not None:
-            _has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, None), left, right)
+            for each in (left, right):  # what is met again is worth to be looked up
+                if each.met < MEETINGS:
+                    each.met += 1
     if product is None:
         product = product_of(left, right, dtype)
     if isinstance(product, Product):
@@ -153,7 +155,6 @@ def product_of(
 
 
 _PRODUCTS: Any = new_table()
-_has_met = _PRODUCTS.has_met
 
 
 class Detour(NamedTuple):

@@ -50,6 +50,16 @@ def outer(a: Handle, b: Any = None, out: Any = None) -> Any:
     """
     if type(b) is not types.ndarray or out is not None:
         return None
+    u: Any
+    v: Any
+    first, second = a._held, b._held
+    if first is not None and second is not None and first.host is second.host is None:
+        u, v = first.value, second.value
+        if u is not None and v is not None and u[0].layout is a._known and v[0].layout is b._known:
+            graph = _GRAPHS.get((u[0], v[0]))  # of vectors that are computed, or whose calls wait
+            is_plain = graph is not None and not (u[0].nodes or v[0].nodes) and current() is quiet.state
+            if is_plain and graph.layout.nbytes >= balance.limit and not (u[2] | v[2]) & SHARED:
+                return wrap_pending((graph, u[1] + v[1], u[2] | v[2]))
     left, right = a._known or found(a), b._known or found(b)
     dtype = left.dtype
     if dtype is not right.dtype or left.ndim != 1 or right.ndim != 1:
@@ -70,12 +80,12 @@ def outer(a: Handle, b: Any = None, out: Any = None) -> Any:
         is_plain = version == config.version and backend is not None and not REPORTS
         if not (is_plain and nbytes >= config.offload_threshold) and not _are_for_device(first, second, nbytes):
             return None
-    u: Any = first.value
+    u = first.value
     if u is None or u[0].nodes:
         u = _factor(first, left)
     elif u[0].layout is not left:
         u = chain(a)
-    v: Any = second.value  # which the first may have computed
+    v = second.value  # which the first may have computed
     if v is None or v[0].nodes:
         v = _factor(second, right)
     elif v[0].layout is not right:

@@ -398,31 +398,30 @@ def _run(handle: Handle) -> tuple[Any, int] | None:
     return operand(handle)
 
 
+def _may_be_inner(left: Layout, right: Layout) -> bool:
+    """Whether there are kernels for the product of what lies so, and it is one of two vectors."""
+    dtype = left.dtype
+    if left.ndim != 1 or left.shape != right.shape or left.size < 2 or not (left.is_aligned and right.is_aligned):
+        return False
+    return dtype is right.dtype and dtype in DEVICE_TYPES and dtype is not FLOAT16
+
+
 def inner(a: Handle, b: Handle) -> Any:
     """Have the product of two vectors computed when its value is needed; None where `matmul` has to find out more."""
     left, right = a._known or a._layout, b._known or b._layout
-    dtype = left.dtype
-    if (
-        left.ndim != 1
-        or left.shape != right.shape
-        or dtype is not right.dtype
-        or dtype not in DEVICE_TYPES
-        or dtype is FLOAT16
-        or left.size < 2
-        or left.nbytes < (balance.limit or 1)
-        or not (left.is_aligned and right.is_aligned)
-        or current() is not quiet.state
-    ):
+    key = left, right
+    product = _INNER_PRODUCTS.get(key) or (_INNER_PRODUCTS.recall(key) if key in _INNER_PRODUCTS.old else None)
+    if product is None and not _may_be_inner(left, right):
+        return None
+    if left.nbytes < (balance.limit or 1) or current() is not quiet.state:
         return None
     u = operand(a) or _run(a)
     v = u if a is b else operand(b) or _run(b)
     if u is None or v is None or (u[0] is v[0] and left.nbytes > MAX_READ_TWICE):
         return None
-    key = left, right
-    product = _INNER_PRODUCTS.get(key) or (_INNER_PRODUCTS.recall(key) if key in _INNER_PRODUCTS.old else None)
     if product is None:
         product = InnerProduct(left, right)
-        if _INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, dtype), left, right):
+        if _INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, left.dtype), left, right):
             remember(_INNER_PRODUCTS, key, product)
             product.met = MEETINGS
     (value,) = schedule.defer(product, (u[0], v[0]), u[1] | v[1])
