@@ -170,7 +170,15 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         chain = _chain(value, layout)
         return chain is not None and not chain[0].nodes and bool(write_part(storage, layout, chain, None, False))
     if type(entry) is Pending and entry.call is not None:
-        return value._known is seen[0] and attempt(_write_result, storage, layout, seen[0], entry, value._held)
+        if value._known is not seen[0]:
+            return False
+        source: Any = value._held
+        given: Any = seen[0]
+        try:
+            with FIRST_LOCK:  # `attempt`, spelled out
+                return _write_result(storage, layout, given, entry, source)
+        except Missing:
+            return attempt(_write_result, storage, layout, given, entry, source)
     return bool(write_part(storage, layout, chain, None, False))
 
 

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from oxinp._config import config
 from oxinp._core.lazy import chains, schedule
 from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled, num_moved
 from oxinp._core.lazy.building import claim
@@ -152,7 +153,9 @@ def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[An
         bound.has_run = True
     if REPORTS:
         note("device", bound.describe(), f"{layout.nbytes} B of a device array")
-    _weigh(bound, layout, (buffer, *leaves), is_first=is_first)
+    size = balance.ran(layout.nbytes, (buffer, *leaves))
+    if size < NUM_SIZES:
+        bound.weigh(size, is_first=is_first)
     note_written(storage)
 
 
@@ -209,22 +212,21 @@ def write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, sou
     ptr = buffer.ptr + layout.offset
     is_first = not bound.has_run
     if bound.executables is not None or bound.run_first(layout, leaves, ptr) is None:
-        bound.executable(layout.form).run_into(ptr, leaves)
+        form, known = layout._form or layout.form, bound.executables
+        program = None if known is None or here.are_several else known.get(form)
+        if program is None or program.version != config.version:
+            program = bound.executable(form)
+        program.launch(ptr, *program.arguments(leaves))  # `Executable.run_into`, spelled out
         bound.has_run = True
-    _weigh(bound, layout, (buffer, *leaves), is_first=is_first)
+    size = balance.ran(layout.nbytes, (buffer, *leaves))
+    if size < NUM_SIZES:
+        bound.weigh(size, is_first=is_first)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
     note_written(storage)
     if source is not None:
         _read_back(source, storage, layout)
     return True
-
-
-def _weigh(bound: BoundOp, layout: Layout, leaves: tuple[Any, ...], *, is_first: bool) -> None:
-    """Let placement learn from an operation that has written to a view, and know that it may be waited for."""
-    size = balance.ran(layout.nbytes, leaves)
-    if size < NUM_SIZES:
-        bound.weigh(size, is_first=is_first)
 
 
 def note_written(storage: Storage) -> None:

@@ -311,3 +311,20 @@ def test_random_statements_on_parts(seed, monkeypatch):
     assert ours[2] == theirs[2], statement
     for found, expected in zip([ours[0], *ours[1]], [theirs[0], *theirs[1]], strict=True):
         assert_same(found, expected, ulp=4, where=statement)
+
+
+def test_results_go_to_elements_in_few_functions(entered, launches):
+    x = oxinp.asarray(numpy.arange(600.0)) * 2
+    found, wanted = oxinp.zeros(64) + 1, numpy.ones(64)
+    oxinp.evaluate(x, found)
+
+    def write(n):
+        found[n] = x.mean()
+
+    for n in range(60):
+        write(n)
+        wanted[n] = 599.0
+    assert launches(lambda: (write(60), found)[1]) == 1
+    assert len(entered(lambda: write(61))) <= 24
+    wanted[60:62] = 599.0
+    assert_same(found, wanted)
