@@ -7,7 +7,7 @@ truths are reduced where it is. Each function says None, or False, where the ele
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -191,12 +191,8 @@ def places(array: Handle, indices: tuple[Handle, ...], value: Any) -> tuple[Hand
     return mask.now(), tuple([each.all for each in given]), values[0]
 
 
-class Reducible(NamedTuple):
-    """What is reduced for elements that have not been selected: all of them, over some axes, where a mask is true."""
-
-    elements: Handle
-    axis: int | tuple[int, ...] | None
-    mask: Handle
+Reducible = tuple[Handle, "int | tuple[int, ...] | None", Handle]
+"""What is reduced for elements that have not been selected: all of them, over some axes, where a mask is true."""
 
 
 def reducible(array: Handle, axis: Any) -> Reducible | None:
@@ -211,10 +207,10 @@ def reducible(array: Handle, axis: Any) -> Reducible | None:
     count(selection.kind, 1)
     if mask.storage is None:  # NumPy reads less
         nbytes = selection.layout.nbytes
-        balance.recorded(nbytes, (mask.share() - 1) * HOST_WEIGHT * nbytes, CALL)
+        balance.recorded(nbytes, (mask.share - 1) * HOST_WEIGHT * nbytes, CALL)
     if axis is not None and mask.layout.ndim > 1:
         axis = tuple(range(mask.layout.ndim))
-    return Reducible(selection.of(), axis, mask.among(ndim))
+    return selection.of(), axis, mask.among(ndim)
 
 
 def _is_cast(dtype: np.dtype[Any], target: np.dtype[Any]) -> bool:

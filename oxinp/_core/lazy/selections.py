@@ -86,9 +86,11 @@ class Mask:
         By which it is remembered whether this pays.
     depth : int
         Of how many masks it is one after the other, but for the first one.
+    share : float
+        Of elements that it selects, of a mask of the host; 1 of others.
     """
 
-    __slots__ = ("__weakref__", "_count", "array", "depth", "kept", "kind", "layout", "storage", "value")
+    __slots__ = ("__weakref__", "_count", "array", "depth", "kept", "kind", "layout", "share", "storage", "value")
 
     def __init__(self, array: Handle, kind: Any, depth: int = 0) -> None:
         storage: Any = array._held
@@ -96,9 +98,11 @@ class Mask:
         self.storage: Any = None
         self.value: Any = None
         self._count: int | None = None
+        self.share = 1.0
         if kind is ON_HOST:
             self.kept = wrap_host(host_view(array).copy())
             self._count = int(np.count_nonzero(self.kept._seen))
+            self.share = self._count / self.layout.size
             self.kept._known = self.layout._dense or self.layout.dense
             return
         self.kept = all_of(array)
@@ -134,10 +138,6 @@ class Mask:
     def selects_few(self) -> bool:
         """Whether it is known to select so few elements that all should not be computed any longer."""
         return self._count is not None and self._count * FEW <= self.layout.size
-
-    def share(self) -> float:
-        """Return the share of elements that it selects, as far as that is known."""
-        return 1.0 if self._count is None else self._count / self.layout.size
 
     def now(self) -> Handle:
         """Return the mask as it was, in an array that nobody writes to or has not."""
@@ -252,7 +252,7 @@ def select(array: Handle, mask: Handle) -> Any:
     made_by: Any
     is_on_host = held is None or held.host is not None
     if is_on_host:
-        own, most, made_by = mask._layout, MAX_NBYTES_READ, ON_HOST
+        own, most, made_by = own or mask._layout, MAX_NBYTES_READ, ON_HOST
     elif own:
         value: Any = held.value  # type: ignore[union-attr] # there is one
         most, made_by = MAX_NBYTES, value[0].structure if value[0].nodes else None
@@ -286,7 +286,7 @@ def select(array: Handle, mask: Handle) -> Any:
     given = storage.value
     if given[0].nodes or type(given[1][0]) is not Buffer:  # which the mask may have been made of, and is computed with
         schedule.materialise(storage)
-    moved = layout.nbytes * known.share() if own.ndim < layout.ndim else 0
+    moved = layout.nbytes * known.share if own.ndim < layout.ndim else 0
     balance.recorded(layout.nbytes, BYTES_PER_ELEMENT * own.size + moved, PRICE)
     return made(Selection(all_of(array), known, kind, array))
 

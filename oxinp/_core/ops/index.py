@@ -76,7 +76,8 @@ def getitem(array: Handle, key: Any) -> Any:
     if type(key) is types.ndarray and (
         (key._known is None and key._held is not None and selections.is_mask(key)) or (key._known or key._layout).ndim
     ):
-        return _gathered(array, key)
+        found = selections.select(array, key) if type(array) is types.ndarray else None
+        return _gathered_now(array, key) if found is None else found
     storage = array._held or array._storage
     host = storage.host
     located = None
@@ -96,7 +97,7 @@ def getitem(array: Handle, key: Any) -> Any:
                 return _part_at(array, part, key)
     if located is None and not is_basic(key):
         valued = with_values(key)
-        return _gathered(array, key) if valued is key else getitem(array, valued)
+        return _gathered_now(array, key) if valued is key else getitem(array, valued)
     if host is None:
         layout, is_element = locate(layout, key) if located is None else located
         if layout.nbytes > SMALL_NBYTES and not is_element:  # `wants_mirror`, spelled out
@@ -160,17 +161,8 @@ def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
     return getitem(array, key)
 
 
-def _gathered(array: Handle, key: Any) -> Any:
-    """Return ``array[key]`` for a key that is not basic: on the device an array of integers, or a mask."""
-    if type(array) is types.ndarray and type(key) is types.ndarray:
-        found = selections.select(array, key)
-        if found is not None:
-            return found
-    return _gathered_now(array, key)
-
-
 def _gathered_now(array: Handle, key: Any) -> Any:
-    """Do so, knowing how many there are of what a mask selects."""
+    """Return ``array[key]`` for a key that is not basic, knowing how many there are of what a mask selects."""
     if type(array) is types.ndarray:
         if type(key) is types.ndarray and (found := masks.read_known(array, key)) is not None:
             return found
