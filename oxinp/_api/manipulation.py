@@ -109,21 +109,32 @@ def _size(a: Any, axis: Any = None) -> Any:
     return a._layout.size if is_array(a) and axis is None else np.size(StandIns().give(a), axis)
 
 
+_INTEGERS = frozenset({int, np.int64})
+
+
+def _is_plain(numbers: Any) -> bool:
+    """Whether calls with these integers are told apart by their values alone."""
+    return type(numbers) is int or (type(numbers) is tuple and _INTEGERS.issuperset(map(type, numbers)))
+
+
 def _rolled(a: Any, shift: Any = None, axis: Any = None, *others: Any, **options: Any) -> Any:
     """Return the elements of an array of the device shifted along one axis, or several; None for anything else."""
     if others or options or balance.limit or axis is None:
         return None
+    is_plain = _is_plain(shift) and _is_plain(axis)
+    if is_plain and (found := rolls.again(a, shift, axis)) is not None:
+        return found
     layout = a._known or a._layout
-    shape = layout.shape
-    if type(shift) is type(axis) is int and 0 <= axis < len(shape) and (length := shape[axis]) and shift % length:
-        found = rolls.again(a, shift, axis)
-        if found is not None:
-            return found
     try:
-        turns = _turns_of(shape, shift, axis)
-        return rolls.roll(a, turns) if turns and layout.size > 1 else None
+        turns = _turns_of(layout.shape, shift, axis)
+        if not turns or layout.size < 2:
+            return None
+        made = rolls.roll(a, turns)
     except (Unsupported, ValueError, TypeError):  # or what NumPy refuses
         return None
+    if is_plain:
+        rolls.remember(layout, shift, axis, turns)
+    return made
 
 
 @implements("roll", ahead=_rolled)

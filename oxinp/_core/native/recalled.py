@@ -17,7 +17,7 @@ from oxinp._core.native.function import HELD, KNOWN, NONE, STORED_HOST, VALUE
 from oxinp._core.native.given import ROOM, call_given, give
 from oxinp._core.native.joining import ENTRIES_AT, GRAPH_AT, MASK_AT
 from oxinp._core.native.leaves import load_number
-from oxinp._core.native.making import GIVEN_VALUE, GRAPH, KEY, LEAVES, NEW, RESULT, Making
+from oxinp._core.native.making import GIVEN_VALUE, GRAPH, KEY, LAYOUT, LEAVES, NEW, RESULT, Making
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.operand import find_known
 from oxinp._core.ops.creation import FILLED
@@ -52,7 +52,14 @@ def rolled(kind: type, before: int | None) -> bytes:
         code.load("rdx", "rbp", place)
         call.unless_type("rdx", int, "general")
     _load_array(call)
-    call.make_tuple(KEY, "rsi", "r12", ("rbp", 8), ("rbp", 16))
+    code.set("rcx", id(True))
+    code.compare_with("r12", LAYOUT["is_contiguous"], "rcx")
+    code.jump("undo", "ne")
+    code.set("rcx", NONE)
+    code.load("rdx", "r12", LAYOUT["_form"])
+    code.compare("rdx", "rcx")
+    code.jump("undo", "e")
+    call.make_tuple(KEY, "rsi", ("r12", LAYOUT["_form"]), ("rbp", 8), ("rbp", 16))
     _find(call, ASKED)
     _compute(call)
     code.load("rdi", "r14", ENTRIES_AT)

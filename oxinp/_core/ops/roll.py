@@ -31,7 +31,8 @@ UINT8, UINT64 = np.dtype(np.uint8), np.dtype(np.uint64)
 _Turns = tuple[tuple[int | None, int], ...]
 _GRAPHS = Recent(1 << 10)  # by the layout that is read, the axes, and by how many elements
 ASKED = Recent(1 << 10)
-"""Calls along one axis: the layout that is read, the shift and the axis -> a graph, and the numbers behind its leaf."""
+"""Calls: the form that is read, the shift and the axis -> a graph of its elements in C order, and the numbers behind
+its leaf."""
 
 
 def roll(array: Handle, turns: dict[int | None, int]) -> Any:
@@ -63,32 +64,38 @@ def roll(array: Handle, turns: dict[int | None, int]) -> Any:
     return wrap_pending(attempt(_value, array, tuple(turns.items())), as_array=True) if turns else copy(array)
 
 
-def again(array: Handle, shift: int, axis: int) -> Any:
-    """Return what `roll` does along one axis, where arrays that lie like this one have been; None where they have not.
+def again(array: Handle, shift: Any, axis: Any) -> Any:
+    """Return what `roll` does, where arrays that lie like this one have been shifted so; None where they have not.
 
     Parameters
     ----------
     array : Handle
         Of the device.
-    shift, axis : int
-        By how many elements, though not by whole lengths of the axis.
+    shift, axis : int or tuple of int
     """
     layout, storage = array._known or array._layout, array._held or array._storage
-    key = layout, shift, axis
+    key = layout._form or layout.form, shift, axis
     found = ASKED.get(key) or ASKED.recall(key)
-    if found is None:
-        found = _GRAPHS.get((layout, ((axis, shift % layout.shape[axis]),)))
-        if found is not None:
-            ASKED.remember(key, found)
-    value: Any = storage.value
-    if found is None or value is None or here.are_several:
+    if found is None or here.are_several:
         return None
-    if value[0].nodes or type(value[1][0]) is Pending:
+    if not layout.is_contiguous:
+        storage = copy(array)._held
+    value: Any = storage.value
+    if value is not None and (value[0].nodes or type(value[1][0]) is Pending):
         value = schedule.materialise(storage)
-    if value is None or value[0].layout is not layout:  # another thread may have brought it to the host
+    if value is None or (layout.is_contiguous and value[0].layout is not layout):  # a part, or brought to the host
         return None
     rolled, numbers = found
     return wrap_pending((rolled, value[1] + numbers, value[2]), as_array=True)
+
+
+def remember(layout: Layout, shift: Any, axis: Any, turns: dict[int | None, int]) -> None:
+    """Let `again` know a call, of an array that lies like this and has been shifted by the turns that it comes to."""
+    if layout.dtype != BOOL and (layout.is_contiguous or axes_of(layout, "K") is None):
+        form = layout.form
+        found = _GRAPHS.get((form if layout.is_contiguous else form.dense, tuple(turns.items())))
+        if found is not None:
+            ASKED.remember((form, shift, axis), found)
 
 
 def _value(array: Handle, turns: _Turns) -> Any:
@@ -148,4 +155,4 @@ def _lowering(has_divisor: tuple[bool, ...]) -> Any:
     return lower
 
 
-__all__ = ["ASKED", "HOST_WEIGHT", "again", "roll"]
+__all__ = ["ASKED", "HOST_WEIGHT", "again", "remember", "roll"]
