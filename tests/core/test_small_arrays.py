@@ -465,6 +465,28 @@ FUNCTIONS = {
 }
 
 
+COMPLEX_SYSTEMS = ("np.linalg.solve(M, M)", "np.linalg.solve(M, a)", "np.linalg.inv(M)", "np.linalg.det(M)")
+
+
+@pytest.mark.parametrize("statement", [*COMPLEX_SYSTEMS, "np.linalg.cholesky(M @ M.conj().T)"])
+@pytest.mark.parametrize("n", [1, 4, 60])
+def test_small_systems_of_complex_numbers_take_the_short_way(statement, n):
+    random = numpy.random.default_rng(n)
+    values = random.random((n, n)) + 1j * random.random((n, n)) + numpy.eye(n)
+    ours, theirs = ({"np": each, "M": each.array(values), "a": each.array(values[0])} for each in (np, numpy))
+    if statement in COMPLEX_SYSTEMS:
+        assert num_calls(statement, ours) <= 2
+    assert_same(_made(statement, ours), _made(statement, theirs))
+
+
+@pytest.mark.parametrize("name", ["solve", "inv", "cholesky", "det"])
+@pytest.mark.parametrize("value", [0.0, numpy.nan, -1.0])
+def test_small_systems_of_complex_numbers_are_refused_as_numpys(name, value, twin):
+    matrix = numpy.eye(3) * complex(value)
+    arguments = (matrix, matrix) if name == "solve" else (matrix,)
+    twin(lambda np: getattr(np.linalg, name)(*map(np.array, arguments)))
+
+
 @pytest.mark.parametrize("statement", FUNCTIONS)
 def test_functions_of_small_arrays_take_a_short_way(statement):
     def given(np):

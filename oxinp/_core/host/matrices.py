@@ -20,7 +20,7 @@ def make(general, function):
         if type(a) is not ndarray or args or kwargs or REPORTS or current() is not default:
             return general(*args, **kwargs) if a is MISSING else general(a, *args, **kwargs)
         x = seen(a) else return general(a)
-        if x.dtype is not FLOAT64 or x.ndim != 2:
+        if (x.dtype is not FLOAT64 and x.dtype is not COMPLEX128) or x.ndim != 2:
             return general(a)
         m, n = x.shape
         if m != n or not 0 < x.nbytes < config.offload_threshold:
@@ -38,7 +38,8 @@ def make(general, of_matrix, of_vector):
             return general(*args, **kwargs) if a is MISSING else general(a, *args, **kwargs)
         x = seen(a) else return general(a, b)
         y = seen(b) else return general(a, b)
-        if x.dtype is not FLOAT64 or y.dtype is not FLOAT64 or x.ndim != 2:
+        dtype = x.dtype
+        if y.dtype is not dtype or (dtype is not FLOAT64 and dtype is not COMPLEX128) or x.ndim != 2:
             return general(a, b)
         m, n = x.shape
         if m != n or not (0 < x.nbytes < config.offload_threshold and 0 < y.nbytes < config.offload_threshold):
@@ -56,12 +57,13 @@ _ONE: dict[Any, Any] = {
     np.linalg.inv: _umath_linalg.inv,
 }
 """NumPy's functions of a matrix -> their loops."""
-_one = compiled("functions of small matrices", _ONE_TEXT, may_warn=True)
-_system = compiled("numpy.linalg.solve", _SYSTEM_TEXT, may_warn=True)
+_NAMES = {"COMPLEX128": np.dtype(np.complex128)}
+_one = compiled("functions of small matrices", _ONE_TEXT, may_warn=True, names=_NAMES)
+_system = compiled("numpy.linalg.solve", _SYSTEM_TEXT, may_warn=True, names=_NAMES)
 
 
 def of_small_matrices(general: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
-    """Return a function of NumPy's by the loop that it calls, for small matrices of float64; any other as it is.
+    """Return a function of NumPy's by the loop that it calls, for small matrices of float64 or complex128.
 
     Parameters
     ----------
