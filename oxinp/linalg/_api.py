@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -22,8 +23,20 @@ from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp.linalg import _eig, _spectral
 
 # Written in Python by NumPy, in terms of functions that we have. The result of these may be larger than their arrays,
-for _name in ("matmul", "multi_dot", "pinv", "tensorinv", "tensorsolve"):
+for _name in ("matmul", "pinv", "tensorinv", "tensorsolve"):
     implements(f"linalg.{_name}", is_hosted=False)(rebound(getattr(np.linalg, _name)))
+
+
+def _largest_product(args: tuple[Any, ...]) -> float:
+    """Return how many elements the products of neighbours have at most, of whichever of some matrices in a list."""
+    arrays = args[0] if args and isinstance(args[0], list | tuple) else ()
+    shapes: list[Any] = [getattr(x, "shape", ()) for x in arrays]
+    if not shapes or not all(shapes):
+        return math.inf
+    return float(max([shape[0] for shape in shapes]) * max([shape[-1] for shape in shapes]))
+
+
+implements("linalg.multi_dot", most=_largest_product)(rebound(np.linalg.multi_dot))
 # that of these no larger than the product of their sizes,
 for _name in ("cross", "outer", "tensordot", "vecdot"):
     implements(f"linalg.{_name}", most=product_of_sizes)(rebound(getattr(np.linalg, _name)))

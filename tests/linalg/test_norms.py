@@ -177,3 +177,13 @@ def test_random_numbers(order):
     ours, numpys = (float(xp.linalg.norm(xp.asarray(x), order)) for xp in (oxinp, np))
     # The sums of 2000 terms of either side, each within n u of the true one, and a few roundings.
     assert abs(ours - numpys) <= 2 * 2000 * 2.0**-53 * numpys * 4
+
+
+def test_products_of_small_matrices_that_are_large_are_the_devices():
+    column, row = oxinp.ones((300, 1)), oxinp.ones((1, 300))
+    with oxinp.config.override(offload_threshold=65536):
+        result = oxinp.linalg.multi_dot([column, row])
+        assert result._storage.host is None
+        assert_same(result, np.ones((300, 300)))
+        assert_same(oxinp.linalg.multi_dot([row, column]), np.full((1, 1), 300.0))
+        assert oxinp.linalg.multi_dot([row[:, :3], column[:3]])._storage.host is not None
