@@ -51,7 +51,10 @@ ANEW = (
     *("vdot", "vstack"),
 )
 """Functions that make something new, as large as what they are given at most, or a tuple of such."""
-DECOMPOSITIONS = ("eig", "eigh", "eigvals", "eigvalsh", "lstsq", "pinv", "qr", "slogdet", "svd")
+DECOMPOSITIONS = (
+    *("cond", "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_power", "matrix_rank", "pinv", "qr", "slogdet"),
+    "svd",
+)
 """Those of `numpy.linalg`."""
 TRANSFORMS = (
     *("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "rfft2", "irfft2", "fftn", "ifftn", "rfftn", "irfftn"),

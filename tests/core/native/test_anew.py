@@ -62,6 +62,10 @@ EXPRESSIONS = [
         np.unique(k); np.unique(k, return_counts=True); np.unique(k, True); np.histogram(a, bins=3); np.gradient(M);
         np.linalg.eigh(S + S.T); np.linalg.svd(S); np.linalg.qr(S); np.linalg.qr(M, 'r'); np.linalg.slogdet(S);
         np.linalg.lstsq(S, a[:4], rcond=None); np.linalg.eigvalsh(S + S.T); np.linalg.eig(S); np.linalg.pinv(M);
+        np.linalg.cond(S); np.linalg.cond(S * 0); np.linalg.cond(S, 1); np.linalg.cond(a); np.linalg.matrix_rank(M);
+        np.linalg.matrix_rank(a, 0.5); np.linalg.matrix_power(S, 0);
+        np.linalg.matrix_power(S, 3); np.linalg.matrix_power(S, -2); np.linalg.matrix_power(S * 0, -1);
+        np.linalg.matrix_power(M, 2); np.linalg.matrix_power(S, 2.0); np.linalg.matrix_power(L, 2);
         np.linalg.eigh(M); np.argsort(a, kind='stable'); np.sort(a, kind='stable'); np.partition(a, 2);
         np.argpartition(a, 2); np.convolve(a, [1.0, 2.0]); np.interp(a, [0, 1], [0.0, 1.0]); np.concatenate(([0.0], a));
         np.hstack(([1.0, 2], a)); np.concatenate(([], a)); np.concatenate(([a], [b])); np.concatenate(([[1.0]], M));
@@ -309,3 +313,10 @@ def test_larger_arrays_are_the_devices_unless_that_has_been_learned():
             before = stats().launches
             oxinp.evaluate(make(ours, 0, 1) if make is oxinp.clip else make(ours))
             assert stats().launches > before
+
+
+def test_the_first_power_of_a_matrix_is_the_matrix():
+    matrix = given(oxinp)["S"]
+    for _ in range(200):
+        oxinp.linalg.matrix_power(matrix, 2)
+    assert oxinp.linalg.matrix_power(matrix, 1) is matrix
