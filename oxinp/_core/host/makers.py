@@ -150,12 +150,19 @@ def _arange(*args: Any) -> Any:
     return _numpys_arange(*args) if step and _is_hosts(abs((stop - start) / step)) else NotImplemented
 
 
+EYES: dict[int, np.ndarray[Any, Any]] = {}
+"""Small matrices with ones on their diagonals, by how many rows they have: what machine code copies."""
+MOST_ROWS = 32
+
+
 def _eye(n: Any) -> Any:
     """Return a matrix with ones on its diagonal."""
     if type(n) is not int or n < 0 or not _is_hosts(n * n):
         return NotImplemented
     made = _zeros((n, n))
     made.reshape(-1)[:: n + 1] = 1
+    if n <= MOST_ROWS:
+        EYES[n] = made.copy()
     return made
 
 
@@ -248,4 +255,4 @@ def making_function(general: Callable[..., Any], theirs: Any) -> Callable[..., A
     return made
 
 
-__all__ = ["making_function"]
+__all__ = ["EYES", "MOST_ROWS", "making_function"]

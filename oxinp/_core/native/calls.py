@@ -21,7 +21,7 @@ from oxinp._core.native import names, objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
-from oxinp._core.native.makers import ONE, filled, integers, of_list, of_shape
+from oxinp._core.native.makers import ONE, diagonal_ones, filled, integers, of_list, of_shape
 from oxinp._core.native.objects import (
     ARRAY_NDIM,
     ARRAY_SHAPE,
@@ -330,6 +330,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "asarray": itself,
     "concatenate": _or(partial(joined, function=_in_c(np.concatenate)), _anew("concatenate")),
     "dot": _or(partial(product, function=_in_c(np.dot)), _anew("dot")),
+    **dict.fromkeys(("eye", "identity"), diagonal_ones),
     "empty": partial(of_shape, function=np.empty),
     "full": filled,
     "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),

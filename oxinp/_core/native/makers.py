@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.host.makers import EYES, MOST_ROWS
 from oxinp._core.native import objects
 from oxinp._core.native.call import GIVEN, Call
 from oxinp._core.native.function import MIDDLE, MOST, cells
 from oxinp._core.native.objects import (
+    ARRAY_NDIM,
     LIST_ITEMS,
     SIZE,
     TUPLE_ITEMS,
@@ -23,6 +25,7 @@ _DTYPES: dict[type, np.dtype[Any]] = {each: np.dtype(each) for each in (float, b
 """Types of numbers, and the dtypes of arrays that are full of one."""
 ONE = 1.0
 _MOST_LISTED = 64
+_LISTED = float, int, np.float64, np.int64
 _MOST_EXTENT = 1 << 20
 
 
@@ -163,9 +166,9 @@ def integers(kind: type, before: int | None, function: object) -> bytes:
 
 
 def of_list(kind: type, before: int | None) -> bytes:
-    """Return the code of `array` of a list of Python's numbers."""
+    """Return the code of `array` of a list of Python's numbers, or of lists of such."""
     call = Call(kind, before)
-    code = call.code
+    code, next_number = call.code, call.new_label()
     call.begin_call(1)
     code.label("1 arguments")
     code.load("r14", "rbp", 0)
@@ -181,8 +184,21 @@ def of_list(kind: type, before: int | None) -> bytes:
     code.jump("listed", "s")
     code.load("rax", "r13", 0)
     code.add("r13", 8)
+    code.move("r9", "rax")
     code.load("rax", "rax", TYPE)
-    call.if_one_of("rax", (float, int, np.float64, np.int64), "next item")
+    call.if_one_of("rax", _LISTED, "next item")
+    call.unless_type("r9", list, "general")
+    code.load("r8", "r9", SIZE)
+    code.compare_number("r8", _MOST_LISTED)
+    code.jump("general", "g")
+    code.load("r9", "r9", LIST_ITEMS)
+    code.label(next_number)
+    code.add("r8", -1)
+    code.jump("next item", "s")
+    code.load("rax", "r9", 0)
+    code.add("r9", 8)
+    code.load("rax", "rax", TYPE)
+    call.if_one_of("rax", _LISTED, next_number)
     code.jump("general")
     code.label("listed")
     code.set("rcx", ctypes.addressof(cells))
@@ -191,8 +207,36 @@ def of_list(kind: type, before: int | None) -> bytes:
     call.unless_reported()
     call.call_numpys(np.array, "r14", result="r13")
     call.require_elements("r13", (np.float64, np.int64), "too large")
-    call.return_new("r13", "r12", is_marked=True)
+    code.load_int("rax", "r13", ARRAY_NDIM)
+    code.compare_number("rax", 1)
+    code.jump("rows", "ne")
+    call.wrap("r13", "r12")
+    code.label("rows")  # which may broadcast
+    call.return_new("r13", "r12", is_few=False)
     return code.assembled()
 
 
-__all__ = ["ONE", "filled", "integers", "of_list", "of_shape"]
+def diagonal_ones(kind: type, before: int | None) -> bytes:
+    """Return the code of `eye` of a few rows, which are copied from those that were asked for before."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(1)
+    code.label("1 arguments")
+    code.load("r14", "rbp", 0)
+    call.unless_type("r14", int, "general")
+    code.set("rcx", ctypes.addressof(cells))
+    code.compare_number_with("rcx", MOST, MOST_ROWS * MOST_ROWS)
+    code.jump("general", "le")
+    call.unless_reported()
+    code.set("rdi", id(EYES))
+    code.move("rsi", "r14")
+    code.call(objects.address("PyDict_GetItem"))
+    code.move("r14", "rax")
+    code.compare_number("r14", 0)
+    code.jump("general", "e")
+    call.call_numpys(np.ndarray.copy, "r14", result="r13")
+    call.return_new("r13", "r12", is_few=False)
+    return code.assembled()
+
+
+__all__ = ["ONE", "diagonal_ones", "filled", "integers", "of_list", "of_shape"]

@@ -62,7 +62,8 @@ TRANSFORMS = (
 )
 """Those of `numpy.fft`."""
 FUNCTIONS = (
-    *("arange", "array", "asarray", "concatenate", "dot", "empty", "empty_like", "full", "linalg.norm"),
+    *("arange", "array", "asarray", "concatenate", "dot", "empty", "empty_like", "eye", "full"),
+    *("identity", "linalg.norm"),
     *("nonzero", "ones", "ones_like", "outer", "roll", "where", "zeros", "zeros_like"),
     *("expand_dims", "flip", "fliplr", "flipud", "imag", "matrix_transpose", "moveaxis", "ravel", "real", "reshape"),
     *("rollaxis", "rot90", "squeeze", "swapaxes", "transpose"),
