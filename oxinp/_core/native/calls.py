@@ -34,7 +34,7 @@ from oxinp._core.native.objects import (
 )
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
 from oxinp._core.native.recalled import filled_like, rolled
-from oxinp._core.native.reductions import reduction
+from oxinp._core.native.reductions import along, reduction
 from oxinp._core.native.shapes import COMPLEX, attribute, flipped, reshaped, view, view_by
 from oxinp._core.ops.creation import ones, zeros
 
@@ -319,6 +319,10 @@ _VIEWS_BY: dict[str, tuple[tuple[int, ...], str | None]] = {
 """Functions that make views by integers -> how many arguments they have, and what the second one may be called."""
 
 
+def _reduced(name: str, other: _Maker) -> _Maker:
+    return _or(partial(reduction, name=name), _or(partial(along, name=name), other))
+
+
 def _view_by(name: str) -> _Maker:
     counts, keyword = _VIEWS_BY[name]
     return partial(view_by, function=_in_c(getattr(np, name)), counts=counts, keyword=keyword)
@@ -341,7 +345,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "linalg.norm": _or(norm, _anew("linalg.norm")),
     "nonzero": _anew("nonzero", are_columns=True),
     **{f"fft.{name}": _anew(f"fft.{name}", _TRANSFORMS_SHARE) for name in names.TRANSFORMS},
-    **{name: _or(partial(reduction, name=name), _anew(name)) for name in names.REDUCTIONS},
+    **{name: _reduced(name, _anew(name)) for name in names.REDUCTIONS},
     **{name: partial(view, function=_in_c(getattr(np, name))) for name in _VIEWS if hasattr(np, name)},
     **{name: partial(view, function=_in_c(getattr(np, name)), kinds=COMPLEX) for name in ("imag", "real")},
     **{name: _view_by(name) for name in _VIEWS_BY},
@@ -362,7 +366,7 @@ METHODS: dict[str, _Maker] = {
         name: _or(partial(of_array, function=getattr(np.ndarray, name), is_light=name == "copy"), _method_anew(name))
         for name in names.METHODS_OF_ONE
     },
-    **{name: _or(partial(reduction, name=name), _method_anew(name)) for name in names.REDUCTIONS},
+    **{name: _reduced(name, _method_anew(name)) for name in names.REDUCTIONS},
     **{name: _method_anew(name) for name in names.METHODS_ANEW},
     "astype": cast,
     "nonzero": _method_anew("nonzero"),

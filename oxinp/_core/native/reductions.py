@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from typing import NamedTuple
 
 import numpy as np
 
-from oxinp._core.native import loops
+from oxinp._core.native import loops, objects
 from oxinp._core.native.call import GIVEN, MOST_GIVEN, Call
-from oxinp._core.native.objects import ARRAY_DATA, ARRAY_FLAGS, ARRAY_NDIM, ARRAY_STRIDES
+from oxinp._core.native.function import NONE
+from oxinp._core.native.objects import (
+    ARRAY_DATA,
+    ARRAY_FLAGS,
+    ARRAY_NDIM,
+    ARRAY_SHAPE,
+    ARRAY_STRIDES,
+    SIZE,
+    TUPLE_ITEMS,
+)
 
 # Where on the stack there is what a loop is called with: the result is its first operand, too.
 _POINTERS, _STRIDES, _COUNT, _VALUE, _STATUS = (GIVEN + 8 * (MOST_GIVEN + at) for at in (0, 3, 6, 7, 9))
@@ -140,4 +150,121 @@ def reduction(kind: type, before: int | None, name: str) -> bytes:
     return call.code.assembled()
 
 
-__all__ = ["REDUCTIONS", "reduction"]
+_KEYWORDS = tuple(map(sys.intern, ("axis", "keepdims")))
+_UFUNC, _ARRAY, _AXIS, _DTYPE, _OUT, _KEEPDIMS = (GIVEN + 8 * i for i in range(6))
+"""Where on the stack there is what NumPy's method `reduce` is called with."""
+
+
+def _load_arguments(call: Call) -> None:
+    """Begin with an array and an axis, by position or keyword, and perhaps ``keepdims``, which the stack has then."""
+    code, is_keyword, are_two = call.code, call.new_label(), call.new_label()
+    call.begin_call(2, keywords=is_keyword)
+    code.label(is_keyword)
+    code.load("r8", "rcx", SIZE)
+    code.load("r10", "rcx", TUPLE_ITEMS)
+    code.set("r11", id(_KEYWORDS[0]))
+    code.compare("r10", "r11")
+    code.jump("axis by keyword", "e")
+    code.compare_number("rdx", 4)
+    code.jump("general", "ne")
+    code.compare_number("r8", 1)
+    code.jump("general", "ne")
+    code.jump(are_two)
+    code.label("axis by keyword")
+    code.compare_number("rdx", 2)
+    code.jump("general", "ne")
+    code.compare_number("r8", 1)
+    code.jump("2 arguments", "e")
+    code.compare_number("r8", 2)
+    code.jump("general", "ne")
+    code.load("r10", "rcx", TUPLE_ITEMS + 8)
+    code.label(are_two)
+    code.set("r11", id(_KEYWORDS[1]))
+    code.compare("r10", "r11")
+    code.jump("general", "ne")
+    code.load("rax", "rbp", 16)
+    call.if_one_of("rax", (True, False), "keepdims")
+    code.jump("general")
+    code.label("2 arguments")
+    code.set("rax", id(False))
+    code.label("keepdims")
+    code.store("rsp", _KEEPDIMS, "rax")
+    code.load("r14", "rbp", 8)
+    call.unless_type("r14", int, "general")
+    code.store("rsp", _AXIS, "r14")
+
+
+def along(kind: type, before: int | None, name: str) -> bytes:
+    """Return the code of a reduction of one array along an axis, by the method of NumPy's ufunc that it comes to."""
+    call, row = Call(kind, before), REDUCTIONS[name]
+    code, is_made = call.code, call.new_label()
+    _load_arguments(call)
+    call.load_array(0, "rbx", "r12", is_small=False)
+    call.unless_reported()
+    if row.is_mean or row.kinds == "?":
+        call.require_elements("r12", (np.float64,) if row.is_mean else (np.bool_,))
+    call.multiply_extents("r12")
+    code.compare_number("rax", 0)  # of nothing, some say something else
+    code.jump("general", "e")
+    if row.is_mean:
+        code.load_int("rax", "r12", ARRAY_NDIM)
+        code.compare_number("rax", 2)
+        code.jump("general", "l")
+    for place, value in ((_UFUNC, id(row.ufunc)), (_DTYPE, NONE), (_OUT, NONE)):
+        code.set("rax", value)
+        code.store("rsp", place, "rax")
+    code.store("rsp", _ARRAY, "r12")
+    call.keep("r12")
+    code.set("rdx", 6)
+    call.call_with_given(np.ufunc.reduce)
+    code.move("r13", "rax")
+    if row.is_mean:
+        _divide_by_extent(call)
+    call.drop("r12")
+    code.compare_number("r13", 0)
+    code.jump(is_made, "ne")
+    call.return_error()
+    code.label(is_made)
+    call.return_new("r13", "r12", is_few=False)
+    return code.assembled()
+
+
+def _divide_by_extent(call: Call) -> None:
+    """Divide the array in `r13`, if there is one, by the extent of that in `r12` along the axis in `r14`."""
+    code, is_from_start, done, failed = call.code, *(call.new_label() for _ in range(3))
+    code.compare_number("r13", 0)
+    code.jump(done, "e")
+    code.move("rdi", "r14")
+    code.call(objects.address("PyLong_AsSsize_t"))  # an axis that there is
+    code.compare_number("rax", 0)
+    code.jump(is_from_start, "ge")
+    code.load_int("rcx", "r12", ARRAY_NDIM)
+    code.add_register("rax", "rcx")
+    code.label(is_from_start)
+    for _ in range(3):
+        code.add_register("rax", "rax")
+    code.load("rcx", "r12", ARRAY_SHAPE)
+    code.add_register("rcx", "rax")
+    code.load("rdi", "rcx")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    code.move("r14", "rax")
+    code.compare_number("rax", 0)
+    code.jump(failed, "e")
+    code.store("rsp", GIVEN, "r13")
+    code.store("rsp", GIVEN + 8, "r14")
+    code.store("rsp", GIVEN + 16, "r13")
+    code.set("rdx", 3)
+    call.call_with_given(np.true_divide)
+    code.move("rbp", "rax")
+    call.drop("r14")
+    code.compare_number("rbp", 0)
+    code.jump(failed, "e")
+    call.drop("rbp")  # the same array
+    code.jump(done)
+    code.label(failed)
+    call.drop("r13")
+    code.set("r13", 0)
+    code.label(done)
+
+
+__all__ = ["REDUCTIONS", "along", "reduction"]

@@ -78,6 +78,14 @@ EXPRESSIONS = [
         np.linalg.norm(k); np.linalg.norm(B); np.linalg.norm(b[::-1]); np.linalg.norm(c); np.linalg.norm(a * np.nan);
         np.linalg.norm(a / 0);
         np.linalg.norm(a, None); np.linalg.norm(h[0]); np.linalg.norm(Z); np.linalg.norm(a.astype('f4'));
+        M.mean(axis=-1, keepdims=True); M.mean(axis=2); M.sum(True); M.sum(axis=True); M.mean(keepdims=True, axis=0);
+        np.max(M, 0, keepdims=True); np.any(M > 0.5, axis=-1, keepdims=True); I.mean(axis=1); L.mean(axis=1);
+        np.all(m, 0); h.mean(axis=0); (M * np.nan).mean(axis=0); M.max(axis=1, keepdims=1);
+        M.sum(axis=1, keepdims=False); a.mean(axis=0); M.sum(axis=None, keepdims=True); M.min(axis=-3);
+        M[:0].sum(axis=0); M[:0].mean(axis=0); M[:, :0].max(axis=0); t.max(axis=0); np.sum(i, axis=0);
+        np.mean(i[None], axis=0); M.T.mean(axis=0); np.sum(M, keepdims=True, axis=1); (M * 1e308).sum(axis=0);
+        (M * 1e308 * 9).mean(axis=0); np.sum(M, axis=1, dtype=int); M.sum(2**70); I.real.mean(1);
+        np.array([[np.inf, -np.inf]]).sum(axis=1); np.any(M, axis=0); np.mean(L, axis=0, keepdims=True)[0, :3];
         np.column_stack((a, b)); np.dstack((a, b)); np.trapezoid(a); np.cross([1, 2, 3], a[:3]); np.cov(M[:, :1])
         """,
     )
@@ -174,6 +182,8 @@ def test_results_share_nothing(expression):
         "np.fft.irfft2(I, (3, 4))",
         "m.nonzero()",
         "np.linalg.norm(a)",
+        "M.sum(axis=1, keepdims=True)",
+        "np.mean(M, axis=0)",
         "np.where(M > 0.5)",
         "np.unique(k, return_counts=True)",
         "np.linalg.eigh(S)",
