@@ -82,6 +82,7 @@ def _sortable(a: Any, kind: Any, order: Any, stable: Any, descending: Any = _NoV
 
 
 _KINDS = (None, "quicksort", "heapsort", "mergesort", "stable")
+_STABLE = _KINDS[3:]
 _HAS_DESCENDING = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
 
 
@@ -97,7 +98,7 @@ def sort(
 def _argsort_line(a: Any, axis: Any = -1, kind: Any = None, *others: Any, **options: Any) -> Any:
     """Return the order of a vector that is on the device; None for anything else."""
     is_plain = type(axis) is int and -1 <= axis <= 0 and (kind is None or type(kind) is str) and kind in _KINDS
-    return sorts.argsort_line(a) if is_plain and not others and not options else None
+    return sorts.argsort_line(a, is_stable=kind in _STABLE) if is_plain and not others and not options else None
 
 
 @implements("argsort", ahead=_argsort_line)
@@ -106,7 +107,8 @@ def argsort(
 ) -> Any:
     """See `numpy.argsort`."""
     array = _sortable(a, kind, order, stable, descending)
-    return sorts.argsort(array, axis, is_descending=descending is not _NoValue and bool(descending))
+    is_descending = descending is not _NoValue and bool(descending)
+    return sorts.argsort(array, axis, is_descending=is_descending, is_stable=bool(stable) or kind in _STABLE)
 
 
 def _ranks(kth: Any, array: Any, axis: Any) -> Any:

@@ -18,6 +18,7 @@ from oxinp._core.lazy.balance import (
     CALL,
     COPY_RATE,
     EACH,
+    FIRST,
     IN_ORDER,
     LAUNCH,
     LINE,
@@ -365,6 +366,27 @@ def test_a_reduction_weighs_what_numpy_takes_to_begin_with_its_rows(shape, axis,
     np.evaluate(ours)
     cost = ours.max(axis, keepdims=True)._storage.value[1][0].call.bound.host_cost()
     assert cost == pytest.approx(ours.nbytes / 2 + LOOP_NBYTES * (num_loops - 1))
+
+
+def test_sorts_that_are_to_be_stable_take_numpy_longer():
+    keys = matrix(np, (10_000,))
+    np.evaluate(keys)
+    orders = [np.argsort(keys, kind=kind) for kind in ("quicksort", "stable", "mergesort")]
+    quick, *others = [order._storage.value[1][0].call.bound.host_cost() for order in orders]
+    assert others == [112 / 64 * quick] * 2
+    assert np.argsort(keys.reshape(100, 100), stable=True)._storage.value[1][0].call.bound.host_cost() == others[0]
+
+
+def test_what_is_planned_anew_counts_whole_where_that_goes_on():
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    for _ in range(5):
+        learned.computed_call(9, 0.0, price=CALL, extra=FIRST, times=1)
+    assert -5 * 2 * AGAIN < learned._weights[9] <= -5 * AGAIN
+    for _ in range(200):
+        before = learned._weights[9]
+        learned.computed_call(9, 0.0, price=CALL, extra=FIRST, times=1)
+    assert before - learned._weights[9] == pytest.approx(FIRST)
 
 
 def test_a_program_of_which_the_device_does_more_stays_there_for_good():

@@ -42,6 +42,9 @@ RECORDED = RECORD + LAUNCH / 4
 """Microseconds of an elementwise operation with its share of a launch, where nobody knows how many share one."""
 AGAIN, FIRST = 30.0, 110.0
 """Microseconds more for one that has not run before: of other sizes than those that have, or planned anew."""
+FEW = 4.0
+"""Of launches, one in so many at most is planned anew where that is the beginning of something: it is no reason to work
+elsewhere what a program does for the first time."""
 WAIT = 30.0
 """Microseconds that waiting for the device takes beyond what it still computes."""
 UPLOAD, FETCH = 20.0, 20.0
@@ -143,6 +146,7 @@ class Balance:
         "_more",
         "_most",
         "_moving",
+        "_news",
         "_num_suspended",
         "_outlasted",
         "_return",
@@ -184,6 +188,7 @@ class Balance:
         self._beyond = 0  # launches for arrays that are not weighed, since the last judgement
         self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
         self._upload = 0.0  # microseconds that uploads took of what belongs on the device, for what comes next
+        self._news = 0.0  # the share of launches that were planned anew
         self._more = 0.0  # microseconds that launches take more, on an average: as the first of a kind, and waited for
         self._source = 0  # the size of the largest arrays that those were computed from
         self._between = 0.0  # microseconds that copies took between sizes that belong on different sides
@@ -222,7 +227,14 @@ class Balance:
         self._launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
 
     def computed_call(
-        self, size: int, cost: float, *, price: float = LAUNCH, extra: float = 0.0, times: int = SAMPLED
+        self,
+        size: int,
+        cost: float,
+        *,
+        weight: float = 1.0,
+        price: float = LAUNCH,
+        extra: float = 0.0,
+        times: int = SAMPLED,
     ) -> None:
         """Note another operation.
 
@@ -232,6 +244,8 @@ class Balance:
             See `ran`.
         cost : float
             See `BoundOp.host_cost`.
+        weight : float
+            See `Op.host_weight`.
         price : float
             See `Op.price`.
         extra : float
@@ -240,7 +254,7 @@ class Balance:
             How many it stands for: 1 where each is noted, as what is planned anew is; what takes arithmetic, and what
             has run before, is sampled.
         """
-        self._launched(size, numpys_microseconds(cost) - price, extra=extra, times=times)
+        self._launched(size, numpys_microseconds(cost, weight) - price, extra=extra, times=times)
 
     def recorded(self, nbytes: int, cost: float, price: float) -> None:
         """Note what was recorded of an array of so many bytes and takes the host a price, beside what is launched.
@@ -264,6 +278,10 @@ class Balance:
             self.each -= 1
             times = 1
         self._more += (extra - self._more) * times / _REMEMBERED
+        if extra or self._news:
+            self._news += ((extra > AGAIN) - self._news) * times / _REMEMBERED
+            if extra > AGAIN:
+                extra = AGAIN + (extra - AGAIN) * min(FEW * self._news, 1.0)
         self._weigh(size, times * (gain - extra))
 
     def ran(self, nbytes: int, leaves: tuple[Any, ...]) -> int:
@@ -374,7 +392,7 @@ class Balance:
         is_small = nbytes < self._unit  # the device's for its weight alone: what is done with the result is the host's
         if is_small:
             price += WAIT + 2 * nbytes / COPY_RATE
-        gain = numpys_microseconds(weight * nbytes) - price - self._more
+        gain = numpys_microseconds(weight * nbytes, weight) - price - self._more
         if gain > 0 or not is_small:
             self._weigh((int(nbytes) // self._unit).bit_length(), times * gain)
         return True
@@ -583,9 +601,13 @@ def _forget(reference: ref[Any]) -> None:
     _SELECTED.pop(reference, None)
 
 
-def numpys_microseconds(cost: float) -> float:
-    """Return what an operation takes on the host, by the bytes that NumPy adds in as long as it takes."""
-    return CALL + (cost + max(cost - NEAR_NBYTES, 0.0)) / HOST_RATE
+def numpys_microseconds(cost: float, weight: float = 1.0) -> float:
+    """Return what an operation takes on the host, by the bytes that NumPy adds in as long as it takes.
+
+    What weighs more than an addition, byte by byte, does not take longer for where they are.
+    """
+    near = NEAR_NBYTES * weight if weight > 1 else NEAR_NBYTES
+    return CALL + (cost + max(cost - near, 0.0)) / HOST_RATE
 
 
 def host_nbytes(structure: Structure) -> float:

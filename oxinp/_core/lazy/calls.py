@@ -155,7 +155,8 @@ class Call:
                 cost = bound.host_cost()
                 if is_selected:
                     cost -= (1 - IN_ORDER) * max(cost - bound.layouts[0].nbytes, 0.0)
-                balance.computed_call(size, cost, price=bound.op.price, extra=extra, times=times)
+                op = bound.op
+                balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")

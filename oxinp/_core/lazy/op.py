@@ -263,7 +263,8 @@ class BoundOp:
         extra = self.extra if is_first else 0.0
         times = 1 if extra == FIRST or self.op.gathers or self.op.host_weight >= HEAVY else SAMPLED
         if times == 1 or is_sampled() or balance.each:
-            balance.computed_call(size, self.host_cost(), price=self.op.price, extra=extra, times=times)
+            op, cost = self.op, self.host_cost()
+            balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times)
 
     def alike(self) -> tuple[Any, tuple[int, ...]]:
         """Return what operations have in common that differ in sizes, and the size."""
