@@ -396,7 +396,8 @@ def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     if size < NUM_SIZES and (is_sampled() or balance.each):
         cost = host_nbytes(graph.structure) * graph.layout.size
         cost += sum([call.bound.host_cost() for call in calls])
-        balance.computed_call(size, cost, price=LAUNCH + AGAIN)  # arithmetic each time, or a look-up
+        # Of vectors it is mostly found by a look-up, of matrices by arithmetic each time.
+        balance.computed_call(size, cost, price=LAUNCH + (AGAIN if grid is ONE else 2 * AGAIN))
 
 
 def _alike(key: Any) -> Alike | None:
