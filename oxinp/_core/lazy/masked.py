@@ -72,7 +72,9 @@ def applied(function: Callable[..., Any], *operands: Any) -> Any:
         elif selection.mask is not mask or selection.layout.shape != shape:
             return None
         given.append(selection.all)
-    if mask is None or selection is None or mask.selects_few() or current() is not quiet.state:
+    if mask is None or selection is None or current() is not quiet.state:
+        return None
+    if mask.num is not None and mask.selects_few():
         return None
     is_inversion = function is types.invert and selection.layout.dtype == BOOL
     if is_inversion and selection.inverted is not None:  # written out again, as in ``x[~m], y[~m]``
@@ -184,7 +186,7 @@ def places(array: Handle, indices: tuple[Handle, ...], value: Any) -> tuple[Hand
     if len({each.mask for each in given}) > 1 or any(each.layout.shape != mask.layout.shape for each in given):
         return None
     values = _alike(indices[0], (value,))
-    if (array._held or array._storage).host is not None or mask.selects_few() or values is None:
+    if (array._held or array._storage).host is not None or values is None or mask.selects_few():
         return None
     count(given[0].kind, 1)
     weigh(given[0])

@@ -86,23 +86,25 @@ class Mask:
         By which it is remembered whether this pays.
     depth : int
         Of how many masks it is one after the other, but for the first one.
+    num : int or None
+        How many elements it selects, where that is known.
     share : float
         Of elements that it selects, of a mask of the host; 1 of others.
     """
 
-    __slots__ = ("__weakref__", "_count", "array", "depth", "kept", "kind", "layout", "share", "storage", "value")
+    __slots__ = ("__weakref__", "array", "depth", "kept", "kind", "layout", "num", "share", "storage", "value")
 
     def __init__(self, array: Handle, kind: Any, depth: int = 0) -> None:
         storage: Any = array._held
         self.array, self.layout, self.kind, self.depth = array, array._known or array._layout, kind, depth
         self.storage: Any = None
         self.value: Any = None
-        self._count: int | None = None
+        self.num: int | None = None
         self.share = 1.0
         if kind is ON_HOST:
             self.kept = wrap_host(host_view(array).copy())
-            self._count = int(np.count_nonzero(self.kept._seen))
-            self.share = self._count / self.layout.size
+            self.num = int(np.count_nonzero(self.kept._seen))
+            self.share = self.num / self.layout.size
             self.kept._known = self.layout._dense or self.layout.dense
             return
         self.kept = all_of(array)
@@ -131,13 +133,13 @@ class Mask:
 
     def count(self) -> int:
         """Return how many elements it selects, waiting for the device the first time."""
-        if self._count is None:
-            self._count = types.count_true(self.now())
-        return self._count
+        if self.num is None:
+            self.num = types.count_true(self.now())
+        return self.num
 
     def selects_few(self) -> bool:
         """Whether it is known to select so few elements that all should not be computed any longer."""
-        return self._count is not None and self._count * FEW <= self.layout.size
+        return self.num is not None and self.num * FEW <= self.layout.size
 
     def now(self) -> Handle:
         """Return the mask as it was, in an array that nobody writes to or has not."""
@@ -294,7 +296,7 @@ def select(array: Handle, mask: Handle) -> Any:
 def weigh(selection: Selection) -> None:
     """Let placement know that elements have been selected from a selection, or that it has been written."""
     mask = selection.mask
-    num = mask.layout.size if mask._count is None else mask._count
+    num = mask.layout.size if mask.num is None else mask.num
     balance.recorded(selection.layout.nbytes, BYTES_PER_ELEMENT * num, PRICE)
 
 
@@ -308,12 +310,6 @@ def write_out(selection: Selection) -> None:
         count(selection.kind, 2)
 
 
-def is_mask(key: Handle) -> bool:
-    """Whether an array is one of truth values that have not been selected, to select elements by."""
-    held: Any = key._held
-    return key._known is None and type(held) is Masked and bool(held.selection.layout.dtype == BOOL)
-
-
 def _select_within(array: Handle, key: Selection) -> Any:
     """Return the elements of a selection where another one of the same elements is true; None if none is possible."""
     held: Any = array._held
@@ -324,7 +320,7 @@ def _select_within(array: Handle, key: Selection) -> Any:
     kind = mask.kind if mask.depth else ("within", mask.kind), *chosen.kind[1:]
     if mask.depth % UNCOUNTED == UNCOUNTED - 1:
         mask.count()
-    if mask.selects_few():
+    if mask.num is not None and mask.selects_few():
         return None
     if _scores.get(kind, 0) < 0:
         count(kind, 1 / RETRIED)
@@ -401,7 +397,6 @@ __all__ = [
     "Selection",
     "all_of",
     "count",
-    "is_mask",
     "is_on_device",
     "made",
     "select",

@@ -175,10 +175,8 @@ def write_masked(array: Handle, key: Handle, value: Handle) -> bool:
     return True
 
 
-def write_at(array: Handle, key: Any, value: Any) -> bool:
+def write_at(array: Handle, key: tuple[Any, ...], value: Any) -> bool:
     """Write to the elements at indices that have not been selected, before any is; tell whether that has been done."""
-    if type(key) is not tuple or not key or type(key[0]) is not types.ndarray or key[0]._known is not None:
-        return False
     layout = array._known or array._layout
     if type(array) is not types.ndarray or len(key) != layout.ndim:
         return False

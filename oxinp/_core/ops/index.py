@@ -31,10 +31,11 @@ from oxinp._core.lazy.handle import (
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.scalars import KINDS, note_source
+from oxinp._core.lazy.selections import Masked
 from oxinp._core.lazy.stores import store
 from oxinp._core.lazy.views import host_part, view, view_at
 from oxinp._core.manipulation.copy import assign, copy, single
-from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.memory.host_side import is_dense
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
@@ -74,7 +75,8 @@ _ALL = slice(None)
 def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
     if type(key) is types.ndarray and (
-        (key._known is None and key._held is not None and selections.is_mask(key)) or (key._known or key._layout).ndim
+        (key._known is None and type(key._held) is Masked and key._held.selection.layout.dtype is BOOL)
+        or (key._known or key._layout).ndim
     ):
         found = selections.select(array, key) if type(array) is types.ndarray else None
         return _gathered_now(array, key) if found is None else found
@@ -201,7 +203,10 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         or (type(value) in _PLAIN and host is None and _is_on_device(array, key) and fill(array, key, value))
     ):
         return
-    if host is None and type(value) in _PLAIN and _is_all(array, key) and fill_all(array, value):
+    if type(key) is tuple and key and type(key[0]) is types.ndarray and type(key[0]._held) is Masked:
+        if write_at(array, key, value):
+            return
+    elif host is None and type(value) in _PLAIN and _is_all(array, key) and fill_all(array, value):
         return
     located = None
     if host is None and type(key) is not types.ndarray:
@@ -394,8 +399,6 @@ def _set_by_key(array: Handle, key: Any, value: Any) -> None:
     known = with_values(key)
     if known is not key:
         setitem(array, known, value)
-    elif write_at(array, key, value):
-        pass
     elif type(array) is types.ndarray and advanced.is_light(array, key):
         placed_on_host(np.ndarray.__setitem__, (array, key, value), {}, mutates=(0,))
     elif type(array) is type(key) is types.ndarray and again.write(FIRST_AXIS, array, key, value):
