@@ -20,7 +20,7 @@ from oxinp._core.manipulation.copy import astype, has_order, order_of
 from oxinp._core.manipulation.copy import copy as copy_array
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import is_dtype_class
-from oxinp._core.ops import creation
+from oxinp._core.ops import creation, made_like
 from oxinp._core.ops.creation import refuse_copy
 
 
@@ -211,7 +211,7 @@ def _made_like(
     if type(a) is types.ndarray and dtype is None and shape is None and order == "K":  # nearly always
         layout = a._known or a._layout
         if layout.is_contiguous:
-            return creation.filled_like(make, layout)
+            return made_like.made(make, layout)
     if subok and _is_subclass(a):
         raise Unsupported("a subclass to pass through")
     prototype = np.empty_like(StandIns().give(a), dtype, order, False, shape)  # type: ignore[call-overload]
@@ -220,7 +220,16 @@ def _made_like(
     return wrap_host(fill(prototype))
 
 
-@implements("zeros_like")
+def _ahead(make: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """Return what makes an array like one of the device, if that alone is given and its like has been; else None."""
+
+    def ahead(a: Any, *others: Any, **options: Any) -> Any:
+        return None if others or options else made_like.again(make, a)
+
+    return ahead
+
+
+@implements("zeros_like", ahead=_ahead(creation.zeros))
 def zeros_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: str | None = None
 ) -> Any:
@@ -229,7 +238,7 @@ def zeros_like(
     return _made_like(creation.zeros, np.zeros_like, a, dtype, order, subok, shape)
 
 
-@implements("ones_like")
+@implements("ones_like", ahead=_ahead(creation.ones))
 def ones_like(
     a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *, device: str | None = None
 ) -> Any:
@@ -238,7 +247,7 @@ def ones_like(
     return _made_like(creation.ones, np.ones_like, a, dtype, order, subok, shape)
 
 
-@implements("empty_like")
+@implements("empty_like", ahead=_ahead(creation.uninitialised))
 def empty_like(
     prototype: Any,
     /,

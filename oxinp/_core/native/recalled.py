@@ -20,7 +20,7 @@ from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import GIVEN_VALUE, GRAPH, KEY, LAYOUT, LEAVES, NEW, RESULT, Making
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.operand import find_known
-from oxinp._core.ops.creation import FILLED
+from oxinp._core.ops.made_like import FILLED
 from oxinp._core.ops.roll import ASKED
 
 _AXIS = ("axis",)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from oxinp import _runtime
-from oxinp._config import before_change, config
+from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.host.exchange import MAX_DEPTH
 from oxinp._core.host.sharing import adopt_host
@@ -28,7 +28,6 @@ from oxinp._core.manipulation.copy import astype, copy, has_order, order_of
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, is_dtype_class
 from oxinp._core.memory.host_side import host_bytes, host_layout, is_dense
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.recent import Recent
 from oxinp._core.ops.addressed import are_scalars, gathered
 from oxinp._runtime import here
 from oxinp._terminal import Progress
@@ -66,29 +65,6 @@ def ones(shape: Any, dtype: Any = None, order: str = "C") -> Any:
     if _is_small(shape, dtype):
         return wrap_host(np.ones(shape, dtype, order))  # type: ignore[call-overload]
     return full(shape, 1, dtype, order)
-
-
-FILLED: dict[Any, Recent] = {zeros: Recent(1 << 8), ones: Recent(1 << 8)}
-"""What fills an array like another one -> the layout of that -> the graph of what is pending then, and its leaves."""
-
-
-def _forget(_: object) -> None:
-    for table in FILLED.values():
-        table.age()
-        table.age()
-
-
-for _setting in ("offload_threshold", "backend"):
-    before_change.setdefault(_setting, []).append(_forget)
-
-
-def filled_like(make: Callable[[Any, Any], Any], layout: Layout) -> Any:
-    """Return what makes an array of a shape and dtype makes of a layout's; let it be found where that is `FILLED`."""
-    made = make(layout.shape, layout.dtype)
-    table, storage = FILLED.get(make), made._held
-    if table is not None and storage is not None and (value := storage.value) is not None and value[0].nodes:
-        table.remember(layout, value[:2])
-    return made
 
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:

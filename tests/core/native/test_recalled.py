@@ -136,3 +136,19 @@ def test_references_are_given_back():
         oxinp.evaluate()
         counts.append([sys.getrefcount(each) for each in (a, a._storage, a._storage.value[1][0], a._known)])
     assert counts[2] == counts[3]
+
+
+@pytest.mark.parametrize("part", ["a", "a[1:]", "a[:, 1:]", "a.T", "a > 3", "a.astype('f2')", "a[3, 4:5].reshape(())"])
+@pytest.mark.parametrize("name", ["zeros_like", "ones_like", "empty_like"])
+def test_arrays_like_others_are_their_own(name, part):
+    made = []
+    for xp in (oxinp, numpy):
+        like = eval(part, given(xp, "f8"))  # noqa: S307 - a table's
+        kept = [getattr(xp, name)(like) for _ in range(4)]
+        for i, each in enumerate(kept):
+            each[...] = i
+        made.append(kept)
+    for one, other in zip(*made, strict=True):
+        assert type(one) is oxinp.ndarray
+        assert one.strides == other.strides
+        assert_same(one, other)
