@@ -93,7 +93,9 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
                 if each.met < MEETINGS:
                     each.met += 1
     if product is None:
-        product = product_of(left, right, dtype)
+        product = None if here.are_several else _PRODUCTS.get((left, right, dtype))
+        if product is None or product.version != config.version:
+            product = product_of(left, right, dtype)
     if isinstance(product, Product):
         return _launch(product, a, b)
     if isinstance(product, (VectorProduct, MatrixProduct)):
