@@ -43,7 +43,20 @@ _KEYWORDS = tuple(
     map(
         sys.intern,
         (
-            *("axes", "axis", "bins", "decimals", "dtype", "k", "keepdims", "kind", "minlength", "mode", "order"),
+            *(
+                "axes",
+                "axis",
+                "bins",
+                "ddof",
+                "decimals",
+                "dtype",
+                "k",
+                "keepdims",
+                "kind",
+                "minlength",
+                "mode",
+                "order",
+            ),
             *("rcond", "return_counts", "return_index", "return_inverse", "shift", "side", "weights"),
         ),
     )

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.host.leaner import LEANER
 from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.balance import HEAVY, LAUNCH
 from oxinp._core.native import names, objects
@@ -267,8 +268,8 @@ _TRANSFORMS_SHARE = 2
 """How many times the threshold their arrays have that are the host's: results are twice as large, see `HOST_SHARE`."""
 _BY_METHOD = frozenset(
     (
-        *("all", "any", "argmax", "argmin", "cumprod", "cumsum", "max", "mean", "min", "prod", "std", "sum", "take"),
-        *("trace", "var"),
+        *("all", "any", "argmax", "argmin", "argpartition", "argsort", "cumprod", "cumsum", "max", "mean"),
+        *("min", "nonzero", "prod", "round", "searchsorted", "std", "sum", "take", "trace", "var"),
     )
 )
 """Functions that do what methods of the same name do, with the same parameters, and more around it."""
@@ -288,7 +289,7 @@ def _anew(name: str, share: int = 1, *, are_columns: bool = False) -> _Maker:
 
     def make(kind: type, before: int) -> bytes:
         function = attrgetter(name)(np)
-        numpys = getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(function)
+        numpys = LEANER.get(name) or (getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(function))
         most = most_positional(function)
         return anew(kind, before, numpys, most, share=share, weight=_weight(name), are_columns=are_columns)
 
@@ -299,7 +300,8 @@ def _method_anew(name: str) -> _Maker:
     """Return what makes the code of a method by its name."""
     method = getattr(np.ndarray, name)
     most, weight = most_positional(method), _weight(name)
-    return lambda kind, before: anew(kind, before, method, most, weight=weight, are_columns=name == "nonzero")
+    function, are_columns = LEANER.get(name, method), name == "nonzero"
+    return lambda kind, before: anew(kind, before, function, most, weight=weight, are_columns=are_columns)
 
 
 def _or(maker: _Maker, other: _Maker) -> _Maker:
