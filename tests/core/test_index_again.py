@@ -2,6 +2,7 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
+import sys
 from functools import partial
 
 import numpy
@@ -139,3 +140,40 @@ def test_an_index_in_the_order_of_columns():
             found = computed(x)[index]
             assert_same(found, x[seen])
             assert found.strides == x[seen].strides
+
+
+@pytest.mark.parametrize("key", [lambda i: i, lambda i: (i, 1), lambda i: (2, i)], ids=["rows", "column", "row"])
+@pytest.mark.usefixtures("unwatched")
+def test_a_write_that_has_been_done_before_is_found_at_once(key):
+    rng = numpy.random.default_rng(0)
+    a, i = rng.random((50, 60)), rng.permutation(50)
+    value = rng.random(a[key(i)].shape)
+    ours, index, given = computed(a), computed(i), computed(value)
+    for _ in range(20):
+        ours[key(index)] = given
+    calls = []
+    sys.setprofile(lambda frame, event, _: event == "call" and calls.append(frame.f_code.co_name))
+    try:
+        ours[key(index)] = given
+    finally:
+        sys.setprofile(None)
+    a[key(i)] = value
+    assert_same(ours, a)
+    assert not {"located_part", "with_values", "_set_by_key", "scatter_values", "selection"} & {*calls}
+
+
+def test_a_write_alike_looks_at_what_it_is_given():
+    rng = numpy.random.default_rng(0)
+    a, i, value = rng.random((50, 60)), rng.integers(0, 50, 30), rng.random(30)
+    ours = computed(a)
+    for number in range(4):
+        for index, given in ((i, value), (i.astype("i4"), value), (i, (9 * value).astype("i8")), (i, value[:1])):
+            ours[computed(index), number] = computed(given)
+            a[index, number] = given
+        picked = a[:, 0] > 0.5
+        ours[computed(a[:, 0]) > 0.5, number] = computed(value)[0]
+        a[picked, number] = value[0]
+        assert_same(ours, a)
+    ours[computed(i + 50), 1] = computed(value)
+    with pytest.raises(IndexError):
+        np.asnumpy(ours)

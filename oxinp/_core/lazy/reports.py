@@ -19,7 +19,7 @@ from oxinp._core.errors.frames import Line, user_frame
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.placement import device
 from oxinp._kernels.plan import REPORT_ADDRESS_BITS
-from oxinp._runtime import hooks
+from oxinp._runtime import hooks, select
 from oxinp._runtime.backend import NUM_REPORTS
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.registry import Registry
@@ -98,7 +98,8 @@ def claim(make: Make) -> int:
     make : callable
         What a kernel reports -> the exception; None where nothing is to be raised.
     """
-    reports = device().reports
+    version, backend = select._decided  # `device`, spelled out
+    reports = (device() if version != config.version or backend is None else backend).reports
     if reports.ring is None:
         _give_ring(reports)
     return reports.ring.claim(reports.ptr, make, Line(user_frame(), may_warn=False))  # type: ignore[no-any-return]

@@ -136,12 +136,14 @@ def write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any
 
 
 def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[Any, ...]) -> None:
-    assert storage.value is not None
-    (buffer,) = settled(storage.value)[1]
+    value = storage.value
+    assert value is not None
+    (buffer,) = value[1] if type(value[1][0]) is Buffer else settled(value)[1]
     is_first, ptr = not bound.has_run, buffer.ptr + layout.offset
-    if not _runs_first(bound, buffer, ptr, leaves, storage.value, layout):
+    # `_runs_first` looks at the first two things, too
+    if not bound.rented or bound.executables or not _runs_first(bound, buffer, ptr, leaves, value, layout):
         executable = bound.executable()
-        flush_readers(storage.value, written=layout)
+        flush_readers(value, written=layout)
         arguments = executable.arguments(leaves)  # whatever has to be computed, or built, for them first
         num_launches = stats.launches
         try:

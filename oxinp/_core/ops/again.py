@@ -22,6 +22,7 @@ from oxinp._core.lazy.results import types, wrap_result
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Value, is_pinned
+from oxinp._runtime.memory import Buffer
 
 _ASKED = new_table()
 """By what is asked for and the layouts' forms: the operation bound to them, and what makes an index's exception."""
@@ -118,9 +119,11 @@ def write(what: Hashable, array: Handle, index: Handle, value: Any, *, casts: bo
 
 def _write(bound: BoundOp, array: Handle, index: Handle, value: Handle, claim: int) -> bool:
     storage = array._held or array._storage
-    if storage.value is None or is_pinned(storage):
+    held: Any = storage.value
+    if held is None or (storage.stale is not None and is_pinned(storage)):
         return False
-    held = schedule.materialise(storage)
+    if type(held[1][0]) is not Buffer or held[0].nodes:  # `materialise`, spelled out
+        held = schedule.materialise(storage)
     leaves, _ = _leaves(bound, index, value)
     if leaves is None or held is None:
         return False

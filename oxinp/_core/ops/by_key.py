@@ -13,6 +13,7 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
 from oxinp._core.lazy.masked import places, written
+from oxinp._core.lazy.placement import followers
 from oxinp._core.lazy.record import COPY, WHERE, express, settled
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.stores import store, target_of
@@ -196,6 +197,29 @@ def write_at(array: Handle, key: tuple[Any, ...], value: Any) -> bool:
     return True
 
 
+def write_again(array: Handle, key: Any, value: Any) -> bool:
+    """Write what an array of integers on the device selects, alone or beside numbers, as has been done before.
+
+    Whether it has been is all that there is to be found out, where an array and the values are what was written then;
+    of what has not been computed or selected yet, or may be the host's, more is.
+    """
+    if type(array) is not types.ndarray or type(value) is not types.ndarray or balance.limit or followers:
+        return False
+    if value._known is None and value._seen is None:
+        return False
+    what: Any = FIRST_AXIS
+    if type(key) is tuple:
+        for part in key:
+            if type(part) is types.ndarray and part._known is None:
+                return False
+        line = advanced.on_line(array, key)
+        if line is None:
+            return False
+        array, key, axis = line
+        what = FIRST_AXIS, axis
+    return key._known is not None and again.write(what, array, key, value, casts=True)
+
+
 def scatter_values(array: Handle, key: Any, value: Any) -> bool:
     """Write to what an advanced key selects, on the device; tell whether that has been done."""
     if type(array) is not types.ndarray:
@@ -246,4 +270,14 @@ def _is_whole_mask(array: Handle, key: Any) -> bool:
     return is_array and bool(single.dtype == BOOL and single.ndim == array._layout.ndim)
 
 
-__all__ = ["FIRST_AXIS", "fill", "fill_all", "key_on_host", "scatter_values", "selected", "write_at", "write_masked"]
+__all__ = [
+    "FIRST_AXIS",
+    "fill",
+    "fill_all",
+    "key_on_host",
+    "scatter_values",
+    "selected",
+    "write_again",
+    "write_at",
+    "write_masked",
+]

@@ -48,6 +48,7 @@ from oxinp._core.ops.by_key import (
     key_on_host,
     scatter_values,
     selected,
+    write_again,
     write_at,
     write_masked,
 )
@@ -209,9 +210,14 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     elif host is None and type(value) in _PLAIN and _is_all(array, key) and fill_all(array, value):
         return
     located = None
-    if host is None and type(key) is not types.ndarray:
-        layout = array._known or array._layout
-        located = part_of(layout, key) or located_part(layout, key)
+    if host is None:
+        kind = type(key)
+        has_array = kind is types.ndarray or (kind is tuple and types.ndarray in map(type, key))
+        if has_array and write_again(array, key, value):
+            return
+        if not has_array:
+            layout = array._known or array._layout
+            located = part_of(layout, key) or located_part(layout, key)
     if located is None and not is_basic(key):
         _set_by_key(array, key, value)
         return
@@ -401,8 +407,6 @@ def _set_by_key(array: Handle, key: Any, value: Any) -> None:
         setitem(array, known, value)
     elif type(array) is types.ndarray and advanced.is_light(array, key):
         placed_on_host(np.ndarray.__setitem__, (array, key, value), {}, mutates=(0,))
-    elif type(array) is type(key) is types.ndarray and again.write(FIRST_AXIS, array, key, value):
-        pass
     elif (counted := with_integers(key)) is not key:
         setitem(array, counted, value)
     elif not fill(array, key, value) and not scatter_values(array, key, value):
