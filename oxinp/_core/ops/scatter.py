@@ -90,7 +90,7 @@ SCATTER = Op(
     _infer_scatter,
     plan_again=_plan_again,
     cost=_cost,
-    price=100.0,
+    price=50.0,
     takes_views=True,
     mutates=(0,),
 )
