@@ -124,10 +124,16 @@ class Singles:
 
         What a call gives, as a sum, is none of an array's.
         """
-        layouts = [entry for entry in graph.leaves if type(entry) is Layout]
-        if all([layout.size == 1 for layout in layouts]):  # noqa: C419 - what goes through them one by one takes longer
-            num_given = sum([hasattr(entry, "call") for entry in leaves])
-            self.num_used += len(layouts) - num_given if num_given else max(len(layouts), 1)
+        count, are_given = 0, False
+        for where, entry in zip(graph.leaves, leaves, strict=True):
+            if type(where) is Layout:
+                if where.size != 1:
+                    return
+                count += 1
+            if type(entry) is not Leaf and hasattr(entry, "call"):
+                count -= 1
+                are_given = True
+        self.num_used += count if are_given else count or 1
 
 
 singles = Singles()
@@ -324,17 +330,19 @@ def wants_mirror(
     if nbytes > SMALL_NBYTES or mask & SHARED:
         accesses.pop(reference, None)
         return False
-    count, known, least, used = accesses.get(reference, (0, mask, nbytes, 0))
-    if count == 0 and len(accesses) >= MAX_IN_TURN:
-        accesses.clear()
-    if count and known == mask:
-        count, least = count + 1, min(least, nbytes)
-    else:
-        count, least, used = 1, nbytes, singles.num_used
-    least_count = ACCESSES_BEFORE_MIRROR
-    if count > ACCESSES_OF_ANOTHER and _is_another(reference, value, is_read_by_elements):
-        least_count = ACCESSES_OF_ANOTHER
-    if count > least_count:
+    known = accesses.get(reference)
+    if known is None or not known[0] or known[1] != mask:  # the first one
+        if (known is None or not known[0]) and len(accesses) >= MAX_IN_TURN:
+            accesses.clear()
+        accesses[reference] = 1, mask, nbytes, singles.num_used
+        return False
+    count, _, least, used = known
+    count += 1
+    if nbytes < least:  # noqa: PLR1730 - a call costs as much as the rest
+        least = nbytes
+    if count > ACCESSES_BEFORE_MIRROR or (
+        count > ACCESSES_OF_ANOTHER and _is_another(reference, value, is_read_by_elements)
+    ):
         is_element = is_read_by_elements or (is_given_result and nbytes <= MAX_ELEMENT_NBYTES)
         if is_element and not are_elements_used(value, count, used):
             count, used = 0, singles.num_used

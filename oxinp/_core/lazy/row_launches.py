@@ -276,12 +276,7 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
 def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]) -> RowLaunch | None:
     """Return what `launch_of` does of what has not been met often; of vectors it is known from then on."""
     extents = target.shape
-    kind = LENGTHS if extents else LENGTHS_OF_SHORT
-    lengths = graph.structure.plans.get(kind)
-    if lengths is not None and lengths[1] > MAX_LENGTHS and (extents or _is_short(entries)):
-        graph.structure.plans[kind] = lengths[0], lengths[1] + 1
-        if lengths[1] % LOOKS:
-            return None
+    lengths = graph.structure.plans.get(LENGTHS if extents else LENGTHS_OF_SHORT)
     kinds: tuple[Any, ...] = target.strides, target.alignment % ACCESS
     calls: dict[int, Call] = {}
     reductions: list[AlongRows] = []
@@ -350,12 +345,23 @@ def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequen
     return _launch((run, backend, grid, read, constants, alike, [*calls.values()]))
 
 
-def _is_short(entries: tuple[Any, ...]) -> bool:
-    """Whether the first reduction among leaves that has not run is of a short vector."""
-    for entry in entries:
-        if type(entry) is Pending and (call := entry.call) is not None:
-            return math.prod(call.bound.alike()[1]) < SHORT
-    return True
+def is_worth_a_look(graph: Graph, entries: tuple[Any, ...], target: Layout) -> bool:
+    """Whether to ask for the launch of a chain: nearly never where its like is met with ever new lengths.
+
+    Of elements that are so where the first reduction among the leaves that has not run is of a short vector.
+    """
+    plans, kind = graph.structure.plans, LENGTHS if target.shape else LENGTHS_OF_SHORT
+    lengths = plans.get(kind)
+    if lengths is None or lengths[1] <= MAX_LENGTHS:
+        return True
+    if not target.shape:
+        for entry in entries:
+            if type(entry) is Pending and (call := entry.call) is not None:
+                if math.prod(call.bound.alike()[1]) >= SHORT:
+                    return True
+                break
+    plans[kind] = lengths[0], lengths[1] + 1
+    return not lengths[1] % LOOKS
 
 
 def _has_rows_of_ever_new_lengths(graph: Graph, shape: tuple[int, ...]) -> bool:

@@ -124,6 +124,8 @@ def _again(storage: Storage, value: Value, others: Sequence[Storage]) -> Value |
     if here.are_several or REPORTS:
         return None
     layout = graph.layout
+    if not row_launches.is_worth_a_look(graph, leaves, layout):
+        return None
     found = row_launches.launch_of(graph, leaves, layout, others)
     if found is None:
         return None

@@ -149,7 +149,8 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         return False
     storage = array._held or array._storage
     if structure.nodes:
-        if CALLS and chain[4] is not None and layout.ndim < 2:
+        graph = chain[4]
+        if CALLS and graph is not None and layout.ndim < 2 and row_launches.is_worth_a_look(graph, chain[2], layout):
             try:
                 with FIRST_LOCK:  # `attempt`, spelled out
                     is_done = _run_rows(storage, layout, chain, value._held)
@@ -157,7 +158,6 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
                 is_done = attempt(_run_rows, storage, layout, chain, value._held)
             if is_done:
                 return True
-        graph = chain[4]
         is_known = structure.planner is not None or (graph is not None and graph.programs is not None)
         if CALLS and is_known:  # to run without these
             for waiting in chain[2]:

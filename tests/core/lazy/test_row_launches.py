@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import oxinp as np
-from oxinp._core.lazy import row_launches
+from oxinp._core.lazy import row_launches, straight
 from oxinp._core.lazy.balance import NUM_SIZES
 from oxinp._core.lazy.calls import Pending
 from tests.comparator import assert_same
@@ -190,6 +190,16 @@ def test_short_vectors_of_ever_new_lengths_have_no_kernels_for_a_few_of_them(mon
     monkeypatch.setattr(row_launches.Alike, "_build_line", lambda self, *args: built.append(args) or build(self, *args))
     reflected(np, np.array(numpy.random.default_rng(5).random((200, 150))))
     assert not built
+
+
+def test_short_vectors_of_ever_new_lengths_are_seldom_looked_at(monkeypatch):
+    looks, before = [], straight._run_rows
+    monkeypatch.setattr(straight, "_run_rows", lambda *args: looks.append(args) or before(*args))
+    given = numpy.random.default_rng(5).random((200, 150))
+    reflected(np, np.array(given))
+    looks.clear()
+    reflected(np, np.array(given))
+    assert len(looks) <= 150 // row_launches.LOOKS + 1
 
 
 def test_long_vectors_are_looked_at_between_short_ones(launches):
