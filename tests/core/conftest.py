@@ -65,8 +65,10 @@ def entered(unwatched):  # noqa: ARG001 - what it forgets
         found = []
 
         def enter(frame, event, _):
-            if event == "call" and {"oxinp", "_core"} <= {*Path(frame.f_code.co_filename).parts}:
-                found.append(frame.f_code.co_name)
+            name = frame.f_code.co_name
+            is_own = event == "call" and not name.endswith("comp>")  # comprehensions are no functions from 3.12 on
+            if is_own and {"oxinp", "_core"} <= {*Path(frame.f_code.co_filename).parts}:
+                found.append(name)
 
         sys.setprofile(enter)
         try:
