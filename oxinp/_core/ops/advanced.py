@@ -209,7 +209,7 @@ def selection(array: Handle, key: Any, value: tuple[int, ...] = (), *, axis: int
     given = [index for index in indices if index.source is None and not index.is_truth]
     is_checked = bool(given)
     is_unknown = math.prod(shape) and [1 for index in given if gather.is_unknown(*index.place)]
-    error = _error_of(indices) if is_unknown else None
+    error = _error_of(tuple([(index.axis, index.extent) for index in indices])) if is_unknown else None
     is_unique = not is_checked and len({id(index.source) for index in indices if not index.is_truth}) <= 1
     if len(indices) == 1:
         index = indices[0].array
@@ -269,7 +269,7 @@ def _of_every_axis(array: Handle, key: tuple[Any, ...], value: tuple[int, ...]) 
         _Index(part, None, i, extent, None) for i, (part, extent) in enumerate(zip(key, layout.shape, strict=True))
     ]
     is_unknown = own.size and [1 for index in indices if gather.is_unknown(*index.place)]
-    error = _error_of(indices) if is_unknown else None
+    error = _error_of(tuple([(index.axis, index.extent) for index in indices])) if is_unknown else None
     distances = _distances(indices, layout, 0, [False] * layout.ndim)
     return Selection(array, distances, own.shape, 0, layout.ndim, is_checked=True, error=error, is_unique=False)
 
@@ -285,18 +285,20 @@ def masked_places(array: Handle, mask: Handle, indices: tuple[Handle, ...]) -> S
     layout = array._known or array._layout
     if layout.dtype not in DEVICE_TYPES or not layout.is_aligned or not layout.size or min(layout.strides) < 0:
         raise Unsupported("an array without elements that an index may name")
-    if any(index._layout.dtype not in DEVICE_TYPES for index in indices):
-        raise Unsupported("indices of another dtype")
-    given = [
-        _Index(index, None, i, extent, None)
-        for i, (index, extent) in enumerate(zip(indices, layout.shape, strict=True))
-    ]
-    named = indices[0] if len(indices) == 1 else _distances(given, layout, 0, [False] * layout.ndim)
+    operands: list[Any] = []
+    for index, extent, stride in zip(indices, layout.shape, layout.strides, strict=True):
+        step, remainder = divmod(stride, layout.dtype.itemsize)
+        if remainder or (index._known or index._layout).dtype not in DEVICE_TYPES:
+            raise Unsupported("indices of another dtype, or elements that are not at multiples of their size")
+        operands += [index, extent, step]
+    named = indices[0]
+    if len(indices) > 1:
+        named = wrap_pending(express(_distance(len(indices)), (*operands, 0)), as_array=True)
     index = settled(wrap_pending(express(WHERE, (mask, named, INT64.type(SKIPPED))), as_array=True))
     if index._layout.dtype != INT64:
         raise Unsupported("indices that i64 does not hold")
-    shape = index._layout.shape
-    return Selection(array, index, shape, 0, layout.ndim, is_checked=True, error=_error_of(given), is_unique=False)
+    shape, error = index._layout.shape, _error_of(tuple(enumerate(layout.shape)))
+    return Selection(array, index, shape, 0, layout.ndim, is_checked=True, error=error, is_unique=False)
 
 
 def _masked(array: Handle, mask: Handle) -> Selection:
@@ -418,9 +420,8 @@ def _place(parts: list[Any], num_axes: int, ndim: int) -> int:
     return place
 
 
-def _error_of(indices: list[_Index]) -> Callable[[int], Exception]:
-    """Return what makes the exception of what a kernel reports."""
-    axes = [(index.axis, index.extent) for index in indices]
+def _error_of(axes: tuple[tuple[int, int], ...]) -> Callable[[int], Exception]:
+    """Return what makes the exception of what a kernel reports of indices of axes of some extents."""
     if len(axes) == 1:
         return gather.error_along(*axes[0])
 

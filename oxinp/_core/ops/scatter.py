@@ -96,6 +96,11 @@ SCATTER = Op(
 )
 
 
+_BITS_OF: dict[tuple[np.dtype[Any], int], Any] = {}
+"""Dtypes and integers -> what kernels are given for these."""
+MAX_BITS = 256
+
+
 def assign(selected: Selection, value: Any, operator: str = "", *, skips: bool = False) -> BoundOp | None:
     """Write values, cast to the dtype of the array, to what a key selects; of equal indices the last one.
 
@@ -123,13 +128,20 @@ def assign(selected: Selection, value: Any, operator: str = "", *, skips: bool =
     """
     target = selected.array
     layout = target._known or target._layout
+    given: Any
     if type(value) is types.ndarray or isinstance(value, Handle):
         given = broadcast(value, selected)
     else:
-        element = np.zeros(1, layout.dtype)
-        # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
-        put(element, slice(None), np.asarray(value) if isinstance(value, np.generic) else value)
-        given = scalar_bits(element)
+        given = _BITS_OF.get((layout.dtype, value)) if type(value) is int else None
+        if given is None:
+            element = np.zeros(1, layout.dtype)
+            # NumPy's scalars are cast as arrays are, Python's numbers have to fit.
+            put(element, slice(None), np.asarray(value) if isinstance(value, np.generic) else value)
+            given = scalar_bits(element)
+            if type(value) is int and type(given) is tuple:
+                if len(_BITS_OF) >= MAX_BITS:
+                    _BITS_OF.clear()
+                _BITS_OF[layout.dtype, value] = given
         if type(given) is types.ndarray:
             given = broadcast(given, selected)
     if not math.prod(selected.shape):
