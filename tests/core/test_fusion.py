@@ -349,3 +349,24 @@ def test_what_others_compute_on_the_way_is_found_by_the_arrays_that_are_read(lau
         assert launches(lambda given=given, found=found: found.extend(run(*given)) or tuple(found[::-1])) == 1
         for one, other in zip(found, run(*[theirs[i] for i in picked]), strict=True):
             assert_same(one, other)
+
+
+@pytest.mark.parametrize("is_in_place", [False, True])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_what_is_short_is_computed_with_what_is_too_long_for_it(is_first, is_in_place, launches):
+    theirs, ours = arrays(2)
+
+    def run(xp, a, b):
+        long, short = a, xp.sqrt(b) * b + b
+        for _ in range(expr.MAX_NODES // 2 - 1):
+            long = xp.sqrt(long + a)
+        first, second = (long, short) if is_first else (short, long)
+        if is_in_place:
+            first += second
+            return first
+        return first + second
+
+    for _ in range(3):
+        results = []
+        assert launches(lambda results=results: results.append(run(np, *ours)) or results[0]) == 2
+        assert_same(results[0], run(numpy, *theirs))

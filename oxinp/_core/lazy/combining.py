@@ -128,7 +128,7 @@ def combine(
         pending.sort(key=lambda i: -len(graphs[i].nodes))
         flush = tuple([i for i in pending if not may_join(graphs[i], out_shape)])
         if flush or structure is None:
-            return Record(None, cost, flush or tuple(pending), layout=layout)
+            return Record(None, cost, flush or (pending[0],), layout=layout)
     assert structure is not None  # one operation on what is not pending is never too large
     leaves = []
     for (operand, place), is_array, kind in zip(join.sources, structure.are_arrays, structure.kinds, strict=True):

@@ -176,8 +176,9 @@ def compute_what_is_long(
     positions: tuple[tuple[int, ...], ...] | None = None,
     dtype: np.dtype[Any] | None = None,
 ) -> bool:
-    """Have operands computed that one kernel is known not to compute with what is made of them; whether there are such.
+    """Have the longer operand computed if one kernel is known not to compute both with what is made of them.
 
+    The other one is computed with that, if it is short enough now. Returns whether there was such an operand.
     Parameters are those of `combining.join_of`, and the operands that have the graphs.
     """
     first, second = graphs
@@ -186,9 +187,8 @@ def compute_what_is_long(
     join = known_join(operation, ((first.structure, second.structure), positions, dtype))
     if join is None or join.structure is not None or join.reason:
         return False
-    for i in (1, 0) if len(second.nodes) > len(first.nodes) else (0, 1):  # as `combine` has it
-        if graphs[i].nodes:
-            schedule.postpone(operands[i]._held or operands[i]._storage)
+    longer = operands[len(second.nodes) > len(first.nodes)]  # as `combine` has it
+    schedule.postpone(longer._held or longer._storage)
     return True
 
 
