@@ -23,10 +23,12 @@ _add: Any = np.add.reduce
 _divide, _multiply, _sqrt = np.true_divide, np.multiply, np.sqrt
 _empty_like: Any = in_c(np.empty_like)
 _roll, _diff, _std, _var = inspect.unwrap(np.roll), inspect.unwrap(np.diff), np.ndarray.std, np.ndarray.var
+_zeros_like, _ones_like = inspect.unwrap(np.zeros_like), inspect.unwrap(np.ones_like)
 _norm, _allclose = inspect.unwrap(np.linalg.norm), inspect.unwrap(np.allclose)
+_NUMBERS = "biufc"
 _SQUARES = "square" in vars(_methods)["_var"].__code__.co_names
 """Whether this NumPy's variances have squares by the ufunc of that name, which overflows are told of by."""
-_INTEGERS = frozenset({int})
+_INTEGERS = frozenset({int, np.int64})
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
@@ -35,8 +37,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         return _roll(a, shift, axis)
     if axis is None and a.ndim == 1:
         axis = 0
-    if type(shift) is int and type(axis) is int and -a.ndim <= axis < a.ndim:
-        made, by, before = _empty_like(a), shift % a.shape[axis], (_ALL,) * (axis % a.ndim)
+    if type(shift) in _INTEGERS and type(axis) is int and -a.ndim <= axis < a.ndim:
+        made, by, before = _empty_like(a), int(shift) % a.shape[axis], (_ALL,) * (axis % a.ndim)
         if not by:
             made[...] = a
             return made
@@ -48,13 +50,31 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         return _roll(a, shift, axis)
     parts: list[Any] = [((_ALL, _ALL),)] * a.ndim
     for place, given in zip(axis, shift, strict=True):
-        by = given % a.shape[place]
+        by = int(given) % a.shape[place]
         if by:
             parts[place] = (slice(None, -by), slice(by, None)), (slice(-by, None), slice(None, by))
     made = _empty_like(a)
     for each in product(*parts):
         source, target = zip(*each, strict=True)
         made[target] = a[source]
+    return made
+
+
+def zeros_like(a: Any) -> Any:
+    """See `numpy.zeros_like`."""
+    if a.dtype.kind not in _NUMBERS:
+        return _zeros_like(a)
+    made = _empty_like(a)
+    made.fill(0)
+    return made
+
+
+def ones_like(a: Any) -> Any:
+    """See `numpy.ones_like`."""
+    if a.dtype.kind not in _NUMBERS:
+        return _ones_like(a)
+    made = _empty_like(a)
+    made.fill(1)
     return made
 
 
@@ -129,4 +149,4 @@ LEANER: dict[str, Callable[..., Any]] = {
 }
 """Names of NumPy's functions and methods -> these."""
 
-__all__ = ["LEANER"]
+__all__ = ["LEANER", "ones_like", "zeros_like"]

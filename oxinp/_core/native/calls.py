@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from oxinp._core.host.leaner import LEANER
+from oxinp._core.host import leaner
 from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.balance import HEAVY, LAUNCH
 from oxinp._core.native import names, objects
@@ -263,6 +263,7 @@ def _in_c(function: Any) -> Any:
     return getattr(function, "_implementation", function)
 
 
+_count_nonzero: Any = np._core.multiarray.count_nonzero  # of all elements
 _Maker = Callable[..., bytes]
 _TRANSFORMS_SHARE = 2
 """How many times the threshold their arrays have that are the host's: results are twice as large, see `HOST_SHARE`."""
@@ -289,7 +290,7 @@ def _anew(name: str, share: int = 1, *, are_columns: bool = False) -> _Maker:
 
     def make(kind: type, before: int) -> bytes:
         function = attrgetter(name)(np)
-        numpys = LEANER.get(name) or (getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(function))
+        numpys = leaner.LEANER.get(name) or (getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(function))
         most = most_positional(function)
         return anew(kind, before, numpys, most, share=share, weight=_weight(name), are_columns=are_columns)
 
@@ -300,7 +301,7 @@ def _method_anew(name: str) -> _Maker:
     """Return what makes the code of a method by its name."""
     method = getattr(np.ndarray, name)
     most, weight = most_positional(method), _weight(name)
-    function, are_columns = LEANER.get(name, method), name == "nonzero"
+    function, are_columns = leaner.LEANER.get(name, method), name == "nonzero"
     return lambda kind, before: anew(kind, before, function, most, weight=weight, are_columns=are_columns)
 
 
@@ -342,6 +343,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),
     "outer": partial(outer, function=np.multiply.outer),
     **{name: _anew(name) for name in names.ANEW},
+    "count_nonzero": _or(partial(of_array, function=_count_nonzero), _anew("count_nonzero")),
     "roll": _or(rolled, _anew("roll")),
     **{f"linalg.{name}": _anew(f"linalg.{name}") for name in names.DECOMPOSITIONS},
     "linalg.norm": _or(norm, _anew("linalg.norm")),
@@ -359,8 +361,8 @@ FUNCTIONS: dict[str, _Maker] = {
     "where": _or(partial(chosen, function=_in_c(np.where)), _anew("where", are_columns=True)),
     "ones": _or(partial(filled, value=ONE), partial(of_shape, function=np.ones)),
     "zeros": partial(of_shape, function=np.zeros),
-    "zeros_like": _or(filled_like(zeros), partial(of_array, function=_in_c(np.zeros_like), is_light=True)),
-    "ones_like": _or(filled_like(ones), partial(of_array, function=_in_c(np.ones_like), is_light=True)),
+    "zeros_like": _or(filled_like(zeros), partial(of_array, function=leaner.zeros_like, is_light=True)),
+    "ones_like": _or(filled_like(ones), partial(of_array, function=leaner.ones_like, is_light=True)),
 }
 """Names of functions in NumPy -> what makes the code of ours."""
 METHODS: dict[str, _Maker] = {

@@ -18,6 +18,7 @@ from oxinp._core.native.objects import (
     ARRAY_STRIDES,
     SIZE,
     TUPLE_ITEMS,
+    TYPE,
 )
 
 # Where on the stack there is what a loop is called with: the result is its first operand, too.
@@ -155,8 +156,11 @@ _UFUNC, _ARRAY, _AXIS, _DTYPE, _OUT, _KEEPDIMS = (GIVEN + 8 * i for i in range(6
 """Where on the stack there is what NumPy's method `reduce` is called with."""
 
 
-def _load_arguments(call: Call) -> None:
-    """Begin with an array and an axis, by position or keyword, and perhaps ``keepdims``, which the stack has then."""
+def _load_arguments(call: Call, axes: tuple[type, ...]) -> None:
+    """Begin with an array and an axis, by position or keyword, and perhaps ``keepdims``, which the stack has then.
+
+    Axes are of some types.
+    """
     code, is_keyword, are_two = call.code, call.new_label(), call.new_label()
     call.begin_call(2, keywords=is_keyword)
     code.label(is_keyword)
@@ -190,15 +194,18 @@ def _load_arguments(call: Call) -> None:
     code.label("keepdims")
     code.store("rsp", _KEEPDIMS, "rax")
     code.load("r14", "rbp", 8)
-    call.unless_type("r14", int, "general")
     code.store("rsp", _AXIS, "r14")
+    code.load("rax", "r14", TYPE)
+    call.if_one_of("rax", axes, "has axis")
+    code.jump("general")
+    code.label("has axis")
 
 
 def along(kind: type, before: int | None, name: str) -> bytes:
     """Return the code of a reduction of one array along an axis, by the method of NumPy's ufunc that it comes to."""
     call, row = Call(kind, before), REDUCTIONS[name]
     code, is_made = call.code, call.new_label()
-    _load_arguments(call)
+    _load_arguments(call, (int,) if row.is_mean else (int, tuple))
     call.load_array(0, "rbx", "r12", is_small=False)
     call.unless_reported()
     if row.is_mean or row.kinds == "?":

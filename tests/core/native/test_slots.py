@@ -294,7 +294,8 @@ def calls_of_ours(text):
 
     def note(frame, event, _):
         nonlocal count
-        count += event == "call" and "oxinp" in frame.f_code.co_filename
+        file = frame.f_code.co_filename
+        count += event == "call" and "oxinp" in file and not file.endswith("leaner.py")  # what stands for NumPy's
 
     for _ in range(40):
         exec(code, names)  # noqa: S102
