@@ -22,8 +22,10 @@ from oxinp._core.native import names, objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
+from oxinp._core.native.loops import CONTIGUOUS
 from oxinp._core.native.makers import ONE, diagonal_ones, filled, integers, of_list, of_shape
 from oxinp._core.native.objects import (
+    ARRAY_FLAGS,
     ARRAY_NDIM,
     ARRAY_SHAPE,
     ARRAY_STRIDES,
@@ -53,6 +55,46 @@ def itself(kind: type, before: int | None) -> bytes:
     call.code.move("rax", "rbx")
     call.end_call()
     return call.code.assembled()
+
+
+def with_axes(kind: type, before: int | None, least: int) -> bytes:
+    """Return the code of what returns an array itself where that has so many axes."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(1)
+    code.label("1 arguments")
+    code.load("rbx", "rbp", 0)
+    call.unless_type("rbx", kind, "general")
+    call.load_seen("r12", "rbx", storage="r13")
+    code.load_int("rax", "r12", ARRAY_NDIM)
+    code.compare_number("rax", least)
+    code.jump("general", "b")
+    call.keep("rbx")
+    code.move("rax", "rbx")
+    call.end_call()
+    return code.assembled()
+
+
+def without_gaps(kind: type, before: int | None) -> bytes:
+    """Return the code of `ascontiguousarray` of an array."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(1)
+    code.label("1 arguments")
+    call.load_light(0, "rbx", "r12")
+    call.unless_reported()
+    code.load_int("rax", "r12", ARRAY_NDIM)
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.test_with("r12", ARRAY_FLAGS, CONTIGUOUS)
+    code.jump("has gaps", "e")
+    call.keep("rbx")
+    code.move("rax", "rbx")
+    code.jump("return")
+    code.label("has gaps")
+    call.call_numpys(np.ascontiguousarray, "r12", result="r13")
+    call.return_new("r13", "r12", is_few=False)
+    return code.assembled()
 
 
 def of_array(kind: type, before: int | None, function: object, *, is_light: bool = False) -> bytes:
@@ -334,7 +376,10 @@ def _view_by(name: str) -> _Maker:
 FUNCTIONS: dict[str, _Maker] = {
     "arange": partial(integers, function=np.arange),
     "array": _or(of_list, partial(of_array, function=np.array, is_light=True)),
-    "asarray": itself,
+    "asarray": _or(itself, of_list),
+    "ascontiguousarray": without_gaps,
+    "atleast_1d": partial(with_axes, least=1),
+    "atleast_2d": _or(partial(with_axes, least=2), partial(view, function=_in_c(np.atleast_2d))),
     "concatenate": _or(partial(joined, function=_in_c(np.concatenate)), _anew("concatenate")),
     "dot": _or(partial(product, function=_in_c(np.dot)), _anew("dot")),
     **dict.fromkeys(("eye", "identity"), diagonal_ones),

@@ -62,7 +62,20 @@ TRANSFORMS = (
 )
 """Those of `numpy.fft`."""
 FUNCTIONS = (
-    *("arange", "array", "asarray", "concatenate", "dot", "empty", "empty_like", "eye", "full"),
+    *(
+        "arange",
+        "array",
+        "asarray",
+        "ascontiguousarray",
+        "atleast_1d",
+        "atleast_2d",
+        "concatenate",
+        "dot",
+        "empty",
+        "empty_like",
+        "eye",
+        "full",
+    ),
     *("identity", "linalg.norm"),
     *("nonzero", "ones", "ones_like", "outer", "roll", "where", "zeros", "zeros_like"),
     *("expand_dims", "flip", "fliplr", "flipud", "imag", "matrix_transpose", "moveaxis", "ravel", "real", "reshape"),

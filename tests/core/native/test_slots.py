@@ -133,8 +133,15 @@ CALLS = _listed(
     np.array([[1, [2]], [3, 4]]); np.array([1, [2]]); np.array([[2**70, 1]]); np.array([[1.0] * 65] * 2);
     np.array([[]]);
     np.array([[a[0], 1], [2, k[0]]]) * M[:2, :2]; np.array([[1.5, 2]]) + np.array([[1.0], [2]]); np.array([[True, 2]]);
-    np.array([[0.0] * 60] * 60); np.eye(3); np.eye(3) * 2; np.identity(2); np.eye(0); np.eye(-1); np.eye(3, 2);
-    (np.eye(2).__setitem__(0, 7.0), np.eye(2)); np.eye(2.0); np.eye(40); np.eye(True); np.eye(3, dtype=int);
+    np.array([[0.0] * 60] * 60); np.ascontiguousarray(M.T); np.ascontiguousarray(M); np.ascontiguousarray(Z);
+    np.ascontiguousarray(T)[1]; np.ascontiguousarray(a[::2]) + 1; np.ascontiguousarray(o);
+    np.ascontiguousarray(D.T)[3]; np.atleast_1d(a); np.atleast_1d(Z); np.atleast_1d(2.5); np.atleast_1d(a, b);
+    np.atleast_2d(a); np.atleast_2d(M); np.atleast_2d(Z); np.asarray([1.0, 2]);
+    (lambda part: (part.__setitem__((0, 0), 9.0), a))(np.atleast_2d(a)); np.asarray([[1, 2], [3, 4]]);
+    np.asarray([a[0], 2]); (lambda part: (part.__setitem__(0, 9.0), M))(np.ascontiguousarray(M.T));
+    np.asarray(M, 'f4'); np.asarray([]); np.eye(3); np.eye(3) * 2; np.identity(2); np.eye(0); np.eye(-1);
+    np.eye(3, 2); (np.eye(2).__setitem__(0, 7.0), np.eye(2)); np.eye(2.0); np.eye(40); np.eye(True);
+    np.eye(3, dtype=int);
     np.array([1, 2], 'f4'); np.array((1, 2)); np.array([a[1], 2]); np.array(a); np.arange(5); np.arange(2, 5);
     np.arange(5, 2); np.arange(-3); np.arange(2.5); np.arange(1, 9, 2); np.arange(0); np.arange(2**70, 2**70 + 2);
     np.arange(True); np.arange(5, dtype='f4'); np.asarray(a) is a; np.asarray(a, int); np.where(m, a, b);
@@ -355,7 +362,8 @@ def test_no_function_of_ours_is_entered(text):
     np.maximum.outer(B[:80], D[0]);
     np.zeros(5000); np.ones(5000, np.int32); np.zeros_like(D); np.arange(5000);
     np.zeros(3, dtype='f4'); np.empty((2, 1)); np.empty_like(a); np.array([1.0, 2]); np.arange(5); np.arange(2, 5);
-    np.asarray(a); np.eye(2); np.array([[1.0, 0], [a[0], 2]]);
+    np.asarray(a); np.eye(2); np.ascontiguousarray(M.T); np.ascontiguousarray(D); np.atleast_1d(a); np.atleast_2d(D);
+    np.atleast_2d(a); np.asarray([1.0, 2.0]); np.array([[1.0, 0], [a[0], 2]]);
     np.where(m, a, b); np.where(v == v[0], 2, -1); np.tanh(x); np.concatenate((a, b));
     np.concatenate([a, b, i]); np.zeros(3, np.float64); np.outer(a, b);
     np.count_nonzero(G); G.any(); np.all(G)
