@@ -504,6 +504,7 @@ class Balance:
             share *= MAX_WEIGHT / (MAX_WEIGHT + beyond)
         self._crossings.fade(share * LATELY)
         self._beyond, self._gained = 0, 0.0
+        remembered = [1.0] * NUM_SIZES  # of gains, the share
         for size in range(NUM_SIZES - 1, -1, -1):
             self._idle[size] += 1
             if self._idle[size] > _IDLE:
@@ -516,12 +517,18 @@ class Balance:
             if size >= level and not least <= weight <= most:
                 weights[size] = min(max(weight, least), most)
                 if weight > most:
+                    remembered[size] = most / weight
                     share = min(share, most / weight) if is_forgetful else share
                     if size == self._source:  # what its results cost was as long ago
                         # What is fetched, worked on and uploaded again gains nothing there: all of that counts. Larger
                         # arrays would spare it, but not for what their gains are no longer remembered from.
                         self._between += (most / weight - 1) * (self._between - self._in_turn)
                         self._outlasted += (1 - most / weight) * (self._in_turn - self._outlasted)
+        share = 1.0
+        for size in range(level, NUM_SIZES):  # smaller arrays would go as well, and what they gain
+            if weights[size] < 0:
+                weights[size] *= share
+            share = min(share, remembered[size])
         # What is on the host is remembered alike, of all sizes, and so is what copies cost and what they spare.
         excess = (
             max(max(weights[:level]) / self._return, -min(weights[:level]) / (RETURN + self._between)) if level else 0
