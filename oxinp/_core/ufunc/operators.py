@@ -342,7 +342,10 @@ def _update_whole(operation: Operation, a: Any, b: Any) -> bool:
             record = renew(operation, records, key, (first, second), positions[1], layout)
         else:
             record = records.recall(key)
-    if record is None or not record.is_checked or record.scalars:
+    if record is None or record.flush:
+        is_computed = compute_what_is_long(operation, (a, b), (first, second), positions, layout.dtype)
+        return is_computed and _update_whole(operation, a, b)
+    if not record.is_checked or record.scalars:
         return False
     graph = record.graph
     if graph is None or graph.layout.nbytes < balance.limit:
@@ -423,13 +426,6 @@ def _in_place(
                         return a
                 if (record is None or record.flush) and compute_what_is_long(
                     operation, (a, b), (u[0], v[0]), None, target.dtype
-                ):
-                    return general_in_place(a, b)
-            elif a._view is None:  # with leaves in common: `_update_whole` knows them, unless they are too long
-                positions, _, _ = join_two(u, v)
-                record = records.get((u[0], v[0], positions, layout))
-                if (record is None or record.flush) and compute_what_is_long(
-                    operation, (a, b), (u[0], v[0]), positions, layout.dtype
                 ):
                     return general_in_place(a, b)
         other = operand_in_place(b)
