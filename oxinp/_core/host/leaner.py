@@ -12,9 +12,9 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-from numpy._core import _methods
+from numpy._core import _methods, multiarray
 
-from oxinp._core.host.loops import in_c
+from oxinp._core.host.loops import concatenated, in_c
 
 _FLOAT64 = np.dtype(np.float64)
 _Array = np.ndarray
@@ -25,6 +25,8 @@ _empty_like: Any = in_c(np.empty_like)
 _roll, _diff, _std, _var = inspect.unwrap(np.roll), inspect.unwrap(np.diff), np.ndarray.std, np.ndarray.var
 _zeros_like, _ones_like = inspect.unwrap(np.zeros_like), inspect.unwrap(np.ones_like)
 _norm, _allclose = inspect.unwrap(np.linalg.norm), inspect.unwrap(np.allclose)
+_append, _interp, _array = inspect.unwrap(np.append), inspect.unwrap(np.interp), np.array
+_interpolated: Any = multiarray.interp
 _NUMBERS = "biufc"
 _SQUARES = "square" in vars(_methods)["_var"].__code__.co_names
 """Whether this NumPy's variances have squares by the ufunc of that name, which overflows are told of by."""
@@ -139,9 +141,25 @@ def allclose(a: Any, b: Any, *args: Any, **kwargs: Any) -> Any:
     return bool((np.less_equal(abs(a - b), 1e-08 + 1e-05 * abs(b)) | (a == b)).all())
 
 
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """See `numpy.append`, to a vector."""
+    if type(arr) is not _Array or arr.ndim != 1 or axis is not None:
+        return _append(arr, values, axis)
+    return concatenated((arr, values.ravel() if type(values) is _Array else _array(values).ravel()))
+
+
+def interp(x: Any, xp: Any, fp: Any, *args: Any) -> Any:
+    """See `numpy.interp`, of floats."""
+    if args or type(fp) is not _Array or fp.dtype is not _FLOAT64:
+        return _interp(x, xp, fp, *args)
+    return _interpolated(x, xp, fp, None, None)
+
+
 LEANER: dict[str, Callable[..., Any]] = {
     "allclose": allclose,
+    "append": append,
     "diff": diff,
+    "interp": interp,
     "linalg.norm": norm,
     "roll": roll,
     "std": std,

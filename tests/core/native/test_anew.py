@@ -58,6 +58,17 @@ EXPRESSIONS = [
         np.hstack((B, B)); np.std(B); np.sum(o); np.sort(o); np.append(o, 1); np.hstack((o, o)); np.std(c);
         np.round(i, 1); np.sum(h, axis=0); np.copy(t); np.sort(t); np.roll(E, 1); np.sum(Z); np.std(Z); Z.tolist();
         np.array([a[0], a[1]]); np.array([a[0], 1.0, k[0]]); np.array([k[0], k[1]]); np.array([a[0], M]);
+        np.hstack((a, b, k)); np.hstack((M, S[:3])); np.hstack((M, M[:, :1])); np.hstack((Z, Z)); np.hstack(a);
+        np.hstack((I, I)); np.vstack((a, b)); np.vstack((a, k)); np.vstack((M, M)); np.vstack((M, S));
+        np.vstack((a, M)); np.vstack(M); np.stack((a, b), -1); np.stack((M, M), axis=2); np.stack((M, M), axis=3);
+        np.stack((a, k)); np.stack((Z, Z)); np.stack((a, b), axis=-2); np.stack((k, b[:5]));
+        np.hstack((a, b), dtype='f4'); np.append(a, b[None]); np.append(M, a); np.append(M, M, axis=0);
+        np.append(k, 2.5); np.append(a, [1.0, 2]); np.append(k, True); np.append(a, 1j); np.append(Z, a);
+        np.interp(a, b, a[::-1]); np.interp(0.5, b, a); np.interp(a, b, k); np.interp(a, b, c[:1]);
+        np.interp(M, b, a); np.interp(a, b, a, 0.0, 1.0); np.interp(a, b[:3], a); np.interp(a, b, a, period=1.0);
+        np.convolve(b, a[:2], 'same'); np.convolve(a[:2], b, 'valid'); np.convolve(k, a); np.convolve(c, a);
+        np.convolve(a, 2.0); np.convolve(M, a); np.convolve(a[:0], a); np.convolve(a, b, 'x');
+        np.convolve(a, b, mode='same'); np.convolve(a, [1, 2, 1]);
         np.nonzero(m); m.nonzero(); np.where(m); np.nonzero(M > 0.5); np.where(I > 1); np.nonzero(a[:0]);
         np.nonzero(t); np.unique(k); np.unique(k, return_counts=True); np.unique(k, True); np.histogram(a, bins=3);
         np.gradient(M); np.linalg.eigh(S + S.T); np.linalg.svd(S); np.linalg.qr(S); np.linalg.qr(M, 'r');
