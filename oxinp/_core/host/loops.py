@@ -71,7 +71,8 @@ def diag(x: Any, k: Any = 0) -> Any:
     if type(x) is not _Array or x.ndim != 1 or type(k) is not int:
         return NotImplemented
     n = x.size + abs(k)
-    if not placement.is_host(n * n * x.itemsize):
+    nbytes = n * n * x.itemsize
+    if nbytes >= config.offload_threshold and not placement.is_host(nbytes):
         return NotImplemented
     made = _zeros((n, n), x.dtype)
     first = k if k >= 0 else -k * n
@@ -80,9 +81,10 @@ def diag(x: Any, k: Any = 0) -> Any:
 
 
 def repeat(x: Any, count: Any) -> Any:
-    if type(x) is not _Array or type(count) is not int or count < 0 or not placement.is_host(x.nbytes * count):
+    if type(x) is not _Array or type(count) is not int or count < 0:
         return NotImplemented
-    return _repeat(x, count)
+    nbytes = x.nbytes * count
+    return _repeat(x, count) if nbytes < config.offload_threshold or placement.is_host(nbytes) else NotImplemented
 
 
 def _dimensions(arrays: Any) -> int:

@@ -418,6 +418,7 @@ METHODS: dict[str, _Maker] = {
     **{name: _reduced(name, _method_anew(name)) for name in names.REDUCTIONS},
     **{name: _method_anew(name) for name in names.METHODS_ANEW},
     "astype": cast,
+    "dot": _or(partial(product, function=np.ndarray.dot), _method_anew("dot")),
     "nonzero": _method_anew("nonzero"),
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,
