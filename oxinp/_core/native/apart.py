@@ -70,7 +70,7 @@ def require_apart(call: Making, seen: int, entries: int, label: str) -> None:
     code.load("r15", "rdx", TUPLE_ITEMS)
     code.add("rax", 8)
     code.store("rsp", INDEX, "rax")
-    load_buffer(call, "rbp", "rdi", "next leaf")
+    load_buffer(call, "rbp", "rdi", "next leaf", "next leaf")  # what waits will be elsewhere
     code.compare_with("rsp", HELD_BUFFER, "rdi")
     code.jump("next leaf", "ne")
     code.store("rsp", FOUND, "rdi")

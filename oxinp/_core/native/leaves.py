@@ -33,8 +33,8 @@ def load_number(call: Making, target: str, base: str, at: int, label: str = "und
     code.move(target, "rax")
 
 
-def load_buffer(call: Making, entry: str, target: str, number: str) -> None:
-    """Let a register have the Buffer that a leaf reads; go to labels for what has none and for what may wait."""
+def load_buffer(call: Making, entry: str, target: str, number: str, waiting: str = "undo") -> None:
+    """Let a register have the Buffer that a leaf reads; go to labels for a number and for what a call waits for."""
     code, is_loaded, is_other, may_wait = call.code, *(call.new_label() for _ in range(3))
     code.move(target, entry)
     call.unless_type(entry, Buffer, is_other)
@@ -47,7 +47,7 @@ def load_buffer(call: Making, entry: str, target: str, number: str) -> None:
     call.unless_type(entry, Pending, number)
     code.set("rcx", NONE)
     code.compare_with(entry, PENDING["call"], "rcx")
-    code.jump("undo", "ne")
+    code.jump(waiting, "ne")
     code.load(target, entry, PENDING["_buffer"])
     code.label(is_loaded)
 
