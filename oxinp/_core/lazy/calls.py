@@ -75,13 +75,28 @@ class Call:
         those to what is part of a cycle before finalisers run, which may read the result yet.
     lines, offset, origin
         As a storage's.
+    share : float
+        Where a mask of the host is read, the share of elements that NumPy would read.
     """
 
-    __slots__ = ("__weakref__", "_entry", "bound", "buffers", "leaves", "lines", "mask", "offset", "origin", "results")
+    __slots__ = (
+        "__weakref__",
+        "_entry",
+        "bound",
+        "buffers",
+        "leaves",
+        "lines",
+        "mask",
+        "offset",
+        "origin",
+        "results",
+        "share",
+    )
 
     lines: Any
     offset: int
     origin: Any
+    share: float
 
     def __init__(self, bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> None:
         self.bound = bound
@@ -152,7 +167,7 @@ class Call:
             extra = bound.extra if is_first else 0.0
             times = 1 if extra == FIRST or bound.op.gathers or bound.op.host_weight >= HEAVY else SAMPLED
             if times == 1 or is_sampled() or balance.each:
-                cost = bound.host_cost()
+                cost = bound.host_cost() * getattr(self, "share", 1.0)
                 if is_selected:
                     cost -= (1 - IN_ORDER) * max(cost - bound.layouts[0].nbytes, 0.0)
                 op = bound.op

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oxinp._core.errors.state import current, quiet
-from oxinp._core.lazy.balance import CALL, balance
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.selections import NUMBERS, Masked, Selection, all_of, count, is_on_device, made, weigh, write_out
@@ -22,10 +21,6 @@ from oxinp._runtime import here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-HOST_WEIGHT = 0.5
-"""See `Op`: of reductions."""
 
 
 def shaped(array: Handle, *, is_counted: bool = True) -> Any:
@@ -193,8 +188,9 @@ def places(array: Handle, indices: tuple[Handle, ...], value: Any) -> tuple[Hand
     return mask.now(), tuple([each.all for each in given]), values[0]
 
 
-Reducible = tuple[Handle, "int | tuple[int, ...] | None", Handle]
-"""What is reduced for elements that have not been selected: all of them, over some axes, where a mask is true."""
+Reducible = tuple[Handle, "int | tuple[int, ...] | None", Handle, float]
+"""What is reduced for elements that have not been selected: all of them, over some axes, where a mask is true, which is
+a share of them, as far as that is known."""
 
 
 def reducible(array: Handle, axis: Any) -> Reducible | None:
@@ -207,12 +203,9 @@ def reducible(array: Handle, axis: Any) -> Reducible | None:
     selection = held.selection
     mask, ndim = selection.mask, selection.layout.ndim
     count(selection.kind, 1)
-    if mask.storage is None:  # NumPy reads less
-        nbytes = selection.layout.nbytes
-        balance.recorded(nbytes, (mask.share - 1) * HOST_WEIGHT * nbytes, CALL)
     if axis is not None and mask.layout.ndim > 1:
         axis = tuple(range(mask.layout.ndim))
-    return selection.of(), axis, mask.among(ndim)
+    return selection.of(), axis, mask.among(ndim), mask.share
 
 
 def _is_cast(dtype: np.dtype[Any], target: np.dtype[Any]) -> bool:

@@ -255,13 +255,19 @@ def again(
 
 def _reduced_where(row: ReductionRow, chosen: Reducible, dtype: np.dtype[Any] | None) -> Any:
     """Return the reduction of elements that are selected where a mask is true, for whom all are read."""
-    elements, axis, mask = chosen
+    elements, axis, mask, share = chosen
     layout = elements._known or elements._layout
+    total = None
     if layout.nbytes >= balance.limit and (axis is None or type(axis) is int or _is_plain_axis(axis)):
         total = reduced(row, express(_MASKED, (elements, mask), layout), dtype, axis)
-        if total is not None:
-            return total
-    return reduce(row, elements, axis, dtype, where=mask)
+    if total is None:
+        total = reduce(row, elements, axis, dtype, where=mask)
+    if share < 1 and isinstance(total, Handle) and total._held is not None:
+        value = total._held.value
+        entry = None if value is None else value[1][0]
+        if type(entry) is Pending and entry.call is not None:
+            entry.call.share = share
+    return total
 
 
 def _is_plain_axis(axis: Any) -> bool:

@@ -638,3 +638,19 @@ def test_masks_of_the_host_that_are_written_to_are_others():
     assert_same(ours, x)
     assert_same(part, other)
     assert_same(first, second)
+
+
+@pytest.mark.parametrize("share", [0.01, 1.0])
+def test_what_a_mask_of_the_host_leaves_out_is_nothing_that_the_device_gains(share, config):
+    config.offload_threshold = 4096
+    balance.begin(4096, is_adaptive=True)
+    rows = numpy.arange(600) < share * 600
+    (ours,) = on_both(numpy.ones((600, 400)))
+    weights = []
+    for _ in range(70):
+        found = ours[np.asarray(rows)].any(axis=0)
+        np.evaluate(found)
+        weights.append(sum(balance._weights))
+        balance._weights = [0.0] * len(balance._weights)
+    assert sum(weights) < 0 if share < 1 else sum(weights) > 70 * 100
+    balance.begin(4096, is_adaptive=True)
