@@ -111,9 +111,9 @@ _NUMBERS = frozenset({bool, int, float, complex})
 _MAX_LISTED = 64
 
 
-def _is_hosts(size: float) -> bool:
-    """Whether an array of so many numbers begins on the host."""
-    return size * 16 < config.offload_threshold or (size < inf and not placement.starts_on_device(int(size * 8)))
+def _begins_on_host(size: float) -> bool:
+    """Whether an array of so many numbers, which are not few, begins on the host."""
+    return size < inf and not placement.starts_on_device(int(size * 8))
 
 
 def _linspace(*args: Any) -> Any:
@@ -121,7 +121,7 @@ def _linspace(*args: Any) -> Any:
     if len(args) != 3:
         return NotImplemented
     start, stop, num = args
-    if type(num) is not int or num < 2 or not _is_hosts(num):
+    if type(num) is not int or num < 2 or (num * 16 >= config.offload_threshold and not _begins_on_host(num)):
         return NotImplemented
     if type(start) is int and -_EXACT <= start <= _EXACT:
         start = float(start)
@@ -143,11 +143,16 @@ def _arange(*args: Any) -> Any:
     """Return the numbers of a range."""
     kinds = {*map(type, args)}
     if len(args) == 1 and kinds == _INTEGERS:
-        return _numpys_arange(*args) if _is_hosts(args[0]) else NotImplemented
+        size: float = args[0]
+        is_hosts = size * 16 < config.offload_threshold or _begins_on_host(size)
+        return _numpys_arange(*args) if is_hosts else NotImplemented
     if not kinds <= _REALS or not -_EXACT <= min(args) <= max(args) <= _EXACT:
         return NotImplemented
     start, stop, step = args if len(args) == 3 else (*args, 1) if len(args) == 2 else (0, *args, 1)
-    return _numpys_arange(*args) if step and _is_hosts(abs((stop - start) / step)) else NotImplemented
+    if not step:
+        return NotImplemented
+    size = abs((stop - start) / step)
+    return _numpys_arange(*args) if size * 16 < config.offload_threshold or _begins_on_host(size) else NotImplemented
 
 
 EYES: dict[int, np.ndarray[Any, Any]] = {}
@@ -157,7 +162,7 @@ MOST_ROWS = 32
 
 def _eye(n: Any) -> Any:
     """Return a matrix with ones on its diagonal."""
-    if type(n) is not int or n < 0 or not _is_hosts(n * n):
+    if type(n) is not int or n < 0 or (n * n * 16 >= config.offload_threshold and not _begins_on_host(n * n)):
         return NotImplemented
     made = _zeros((n, n))
     made.reshape(-1)[:: n + 1] = 1
@@ -173,7 +178,8 @@ def _full(shape: Any, value: Any) -> Any:
     is_integer = kind is int and -_EXACT <= value <= _EXACT
     if not (is_integer or kind is float) or not _INTEGERS.issuperset(map(type, extents)):
         return NotImplemented
-    if any(extent < 0 for extent in extents) or not _is_hosts(prod(extents)):
+    size = prod(extents)
+    if min(extents, default=0) < 0 or (size * 8 >= config.offload_threshold and not _begins_on_host(size)):
         return NotImplemented
     made = _empty(shape, _INT) if is_integer else _empty(shape)
     made.fill(value)
