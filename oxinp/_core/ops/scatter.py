@@ -80,8 +80,9 @@ def _likes_of(bound: BoundOp) -> Any:
     return SCATTER, *own, values.structure, values.layout.alignment, tuple(others)
 
 
-def _cost(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001
-    return BYTES_PER_INDEX * layouts[0].size + layouts[1].nbytes
+def _cost(layouts: tuple[Layout, ...], parameters: Any) -> float:
+    *_, skips = parameters  # where a mask says which indices count those are few, and finding them is weighed by itself
+    return 0.0 if skips else BYTES_PER_INDEX * layouts[0].size + layouts[1].nbytes
 
 
 SCATTER = Op(
