@@ -456,7 +456,7 @@ FUNCTIONS = {
     **dict.fromkeys(("np.linspace(0, 1, 7)", "np.zeros(5000, np.int32)", "np.eye(4)"), 2),
     **dict.fromkeys(("np.hstack((a, a))", "np.vstack((a, a))", "np.vstack((M, M))", "np.append(a, 0.5)"), 5),
     **dict.fromkeys(("np.sort(M, axis=0)", "np.diag(a)"), 5),
-    **dict.fromkeys(("np.linalg.multi_dot([M, M, M])", "np.linalg.multi_dot((a, M, a))"), 20),
+    **dict.fromkeys(("np.linalg.multi_dot([M, M, M])", "np.linalg.multi_dot((a, M, a))"), 24),
     **dict.fromkeys(("np.matmul(M, M)", "np.power(a, 2)", "np.where(a > 0.5, a, 0.0)", "a.dot(a)"), 2),
     **dict.fromkeys(("M.sum(axis=1)", "np.max(M, axis=0)", "np.prod(M, 1)", "np.full_like(a, 2.0)"), 1),
     **dict.fromkeys(("np.vdot(a, a)", "np.inner(a, a)", "M.take(np.arange(3))", "np.searchsorted(a, 0.5)"), 4),

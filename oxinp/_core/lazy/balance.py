@@ -503,8 +503,7 @@ class Balance:
         if is_forgetful:
             share *= MAX_WEIGHT / (MAX_WEIGHT + beyond)
         self._crossings.fade(share * LATELY)
-        self._beyond, self._gained = 0, 0.0
-        remembered = [1.0] * NUM_SIZES  # of gains, the share
+        self._beyond, self._gained, remembered = 0, 0.0, [1.0] * NUM_SIZES  # of gains, the share
         for size in range(NUM_SIZES - 1, -1, -1):
             self._idle[size] += 1
             if self._idle[size] > _IDLE:
@@ -524,11 +523,7 @@ class Balance:
                         # arrays would spare it, but not for what their gains are no longer remembered from.
                         self._between += (most / weight - 1) * (self._between - self._in_turn)
                         self._outlasted += (1 - most / weight) * (self._in_turn - self._outlasted)
-        share = 1.0
-        for size in range(level, NUM_SIZES):  # smaller arrays would go as well, and what they gain
-            if weights[size] < 0:
-                weights[size] *= share
-            share = min(share, remembered[size])
+        self._lose(remembered)
         # What is on the host is remembered alike, of all sizes, and so is what copies cost and what they spare.
         excess = (
             max(max(weights[:level]) / self._return, -min(weights[:level]) / (RETURN + self._between)) if level else 0
@@ -569,6 +564,14 @@ class Balance:
             else:
                 self._return = min(4 * self._return, MAX_RETURN)
             self._settle(0)  # with all that may go there: it is seen there what smaller arrays would be copied for
+
+    def _lose(self, remembered: Sequence[float]) -> None:
+        """Remember of what arrays lose the share that is remembered of what smaller ones gain: these would go, too."""
+        share = 1.0
+        for size in range(self._level, NUM_SIZES):
+            if self._weights[size] < 0:
+                self._weights[size] *= share
+            share = min(share, remembered[size])
 
     def _is_better(self, gain: float, size: int, switch: float) -> bool:
         """Whether it is worth moving arrays of up to a size to the host, for what it has been better by."""
