@@ -11,6 +11,7 @@ import pytest
 import oxinp
 from oxinp import _runtime
 from oxinp._core.lazy import schedule
+from oxinp._core.lazy.balance import balance
 from tests.comparator import same_outcome
 
 
@@ -70,6 +71,7 @@ def entered(unwatched):  # noqa: ARG001 - what it forgets
             if is_own and {"oxinp", "_core"} <= {*Path(frame.f_code.co_filename).parts}:
                 found.append(name)
 
+        balance.each = 0  # as in the middle of a program
         sys.setprofile(enter)
         try:
             body()

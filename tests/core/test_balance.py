@@ -24,6 +24,7 @@ from oxinp._core.lazy.balance import (
     LINE,
     LOOP_NBYTES,
     NEAR_NBYTES,
+    NEW,
     NUM_SIZES,
     SAMPLED,
     SWITCH,
@@ -869,17 +870,18 @@ def test_what_the_host_is_better_at_counts_against_what_the_device_is(is_mixed):
     assert bool(learned.limit) == is_mixed
 
 
-def test_the_first_launches_after_a_wait_are_weighed_each():
+def test_the_first_launches_are_weighed_each_and_those_after_a_wait():
     learned = Balance()
-    gain = numpys_microseconds(1_000_000) - LAUNCH
-    for number in range(1, 7):
-        learned.computed_call(2, 1_000_000)
-        expected = number if number <= EACH else EACH + SAMPLED * (number - EACH)
-        assert learned._weights[2] == pytest.approx(expected * gain)
-    learned.waited()
-    before = learned._weights[2]
-    learned.computed_call(2, 1_000_000)
-    assert learned._weights[2] == pytest.approx(before + gain)
+    gain = numpys_microseconds(1_000) - LAUNCH  # which is little, or what is remembered would be less
+    for first in (NEW, EACH):
+        before = learned._weights[9]
+        for number in range(1, first + 3):
+            learned.computed_call(9, 1_000)
+            expected = number if number <= first else first + SAMPLED * (number - first)
+            assert learned._weights[9] == pytest.approx(before + expected * gain)
+        learned.waited()
+    learned._settle(3)
+    assert learned.each == NEW
 
 
 @pytest.mark.parametrize(("size", "is_sooner"), [(6, True), (9, False)])

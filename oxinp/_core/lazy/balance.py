@@ -95,6 +95,8 @@ SAMPLED = 23
 few."""
 EACH = 4
 """Launches that are weighed each after the program has waited, for one that waits again and again has few between."""
+NEW = 4 * SAMPLED
+"""The same after a change and at first, when nothing is known: one launch in `SAMPLED` says little of a few."""
 HEAVY = 8.0
 """How much longer NumPy takes for what is weighed each time, since one in `SAMPLED` would be too few to go by."""
 _PERIOD = 8
@@ -184,7 +186,7 @@ class Balance:
         self._level = self.limit = 0
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self.has_waited = False
-        self.each = EACH
+        self.each = NEW
         self._beyond = 0  # launches for arrays that are not weighed, since the last judgement
         self._due = self._since = 0  # notes since the last judgement, and judgements since the last change
         self._upload = 0.0  # microseconds that uploads took of what belongs on the device, for what comes next
@@ -361,7 +363,7 @@ class Balance:
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
         self.has_waited = True
-        self.each = EACH
+        self.each = max(self.each, EACH)
         if self._last < NUM_SIZES:  # else it is none of those that the host would spare
             self._more += WAIT / _REMEMBERED
         self._weigh(self._last, -WAIT)
@@ -601,6 +603,7 @@ class Balance:
         self._since = 0
         self._earned = 0.0
         self._source = 0
+        self.each = NEW
         self._level = level
         self._follow_level()
         if explain.REPORTS:
