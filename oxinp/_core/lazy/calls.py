@@ -128,10 +128,11 @@ class Call:
         try:
             with FIRST_LOCK:  # `attempt`, spelled out
                 self._run()
+                return
         except Missing:
             if FIRST_LOCK._is_owned() and not is_finaliser(sys._getframe(0)):
                 raise  # a part of what has taken the lock is repeated with it
-            attempt(self._run)  # which builds it
+        attempt(self._run)  # which builds it, once no traceback keeps what may be overwritten
 
     def _run(self) -> None:
         leaves = self.leaves

@@ -213,6 +213,7 @@ class BoundOp:
     """
 
     __slots__ = (
+        "_cost",
         "direct",
         "executables",
         "extra",
@@ -240,15 +241,18 @@ class BoundOp:
         self.executables: dict[Any, Executable] | None = None
         self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] | None = None
         self.direct: Executable | None = None
+        self._cost: float | None = None
 
     def host_cost(self) -> float:
         """Return the bytes that NumPy adds in as long as it takes for this and the chains that it is applied to."""
-        graphs = self.graphs
-        cost = self.op.host_weight * self.op.cost(tuple([x.layout for x in graphs]), self.parameters)
-        for graph in graphs if self.op.weighs_chains else ():
-            if graph.nodes:
-                cost += host_nbytes(graph.structure) * graph.layout.size
-        return cost if self.op.num_loops is None else cost + LOOP_NBYTES * self.op.num_loops(self)
+        if self._cost is None:
+            graphs = self.graphs
+            cost = self.op.host_weight * self.op.cost(tuple([x.layout for x in graphs]), self.parameters)
+            for graph in graphs if self.op.weighs_chains else ():
+                if graph.nodes:
+                    cost += host_nbytes(graph.structure) * graph.layout.size
+            self._cost = cost if self.op.num_loops is None else cost + LOOP_NBYTES * self.op.num_loops(self)
+        return self._cost
 
     def weigh(self, size: int, *, is_first: bool = False) -> None:
         """Let placement learn that it has run, if it weighs much, has been planned for that, or is sampled.

@@ -124,13 +124,14 @@ def materialise(storage: Storage) -> Value:
     if value is None:  # another thread has brought it to the host meanwhile; not while the lock is held
         return value  # type: ignore[return-value]
     if value[0].nodes:
-        if room < 0:
-            return attempt(_compute_watched, storage)
+        if room < 0 or here.are_several:
+            return attempt(_compute if room >= 0 else _compute_watched, storage)
         try:
             with FIRST_LOCK:  # `attempt`, spelled out
                 return _compute(storage)
         except Missing:
-            return attempt(_compute, storage)
+            pass
+        return attempt(_compute, storage)  # with no traceback, which would keep what may be overwritten
     if type(value[1][0]) is Pending:
         (entry,) = value[1]
         if entry.call is not None:

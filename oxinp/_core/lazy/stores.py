@@ -104,14 +104,16 @@ def store(out: Any, value: Value, source: Storage | None = None, depth: int = 4)
         As for `writing.write`.
     """
     # Under the lock nobody computes or reads the old value meanwhile.
-    if here.are_several:
-        computed = attempt(_store, out, value, source, depth)
-    else:
+    is_stored, computed = False, None
+    if not here.are_several and schedule.room >= 0:
         try:
-            with FIRST_LOCK:  # `attempt`, spelled out
+            with FIRST_LOCK:  # `attempt`, spelled out where nobody counts frames
                 computed = _store(out, value, source, depth)
+                is_stored = True
         except Missing:
-            computed = attempt(_store, out, value, source, depth)
+            pass
+    if not is_stored:
+        computed = attempt(_store, out, value, source, depth)
     if computed is not None:
         seen = begin_writing(out)
         try:

@@ -151,12 +151,13 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     if structure.nodes:
         graph = chain[4]
         if CALLS and graph is not None and layout.ndim < 2 and row_launches.is_worth_a_look(graph, chain[2], layout):
+            is_done = None
             try:
                 with FIRST_LOCK:  # `attempt`, spelled out
                     is_done = _run_rows(storage, layout, chain, value._held)
             except Missing:
-                is_done = attempt(_run_rows, storage, layout, chain, value._held)
-            if is_done:
+                pass
+            if is_done or (is_done is None and attempt(_run_rows, storage, layout, chain, value._held)):
                 return True
         is_known = structure.planner is not None or (graph is not None and graph.programs is not None)
         if CALLS and is_known:  # to run without these
@@ -178,7 +179,8 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
             with FIRST_LOCK:  # `attempt`, spelled out
                 return _write_result(storage, layout, given, entry, source)
         except Missing:
-            return attempt(_write_result, storage, layout, given, entry, source)
+            pass
+        return attempt(_write_result, storage, layout, given, entry, source)
     return bool(write_part(storage, layout, chain, None, False))
 
 
