@@ -112,13 +112,16 @@ def _make_places(call: Making, value: str, place: int) -> None:
 
 
 def _make_leaves(call: Making) -> None:
-    """Let the stack have the joined leaves: those of the first value if there are no others."""
+    """Let the stack have the joined leaves: those of the first value if each is there once and there are no others."""
     code = call.code
-    each, are_own, are_made = (call.new_label() for _ in range(3))
+    each, are_new, are_own, are_made = (call.new_label() for _ in range(4))
     code.load("rbp", "rsp", _COUNT)
     code.load("rdx", "r13", ENTRIES_AT)
+    code.compare_number_with("rsp", _IS_PLAIN, 0)
+    code.jump(are_new, "e")
     code.compare_with("rdx", SIZE, "rbp")
     code.jump(are_own, "e")
+    code.label(are_new)
     code.move("rdi", "rbp")
     code.call(objects.address("PyTuple_New"))
     call.made(LEAVES, "r12")

@@ -183,3 +183,24 @@ def test_room_is_made_among_what_is_pending():
         oxinp.evaluate(x)
     assert len(schedule.PENDING) <= schedule.MAX_PENDING + 1
     assert_same(x, expected + 25.0 * (schedule.MAX_PENDING // 20))
+
+
+@pytest.mark.parametrize("is_host", [False, True], ids=["of the device", "of the host"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "(x * b + y * b) + z * x",
+        "x + b * (y + b * z) + x * w",
+        "(x + b * (y + b * z)) * (x + w)",
+        "(x*b + y*b) - (y - w)",
+    ],
+)
+def test_what_is_twice_among_the_leaves_of_the_first(code, is_host):
+    given = [numpy.random.default_rng(n).random(500) for n in range(4)]
+    mine = [oxinp.asarray(each) + 0 for each in given]
+    oxinp.evaluate(*mine)
+    expected = eval(code, dict(zip("xyzwb", (*given, (given[0] ** 2).sum()), strict=True)))  # noqa: S307
+    for _ in range(20):
+        b = (mine[0] ** 2).sum()
+        found = eval(code, dict(zip("xyzwb", (*mine, float(b) if is_host else b), strict=True)))  # noqa: S307
+        numpy.testing.assert_allclose(numpy.asarray(found), expected, rtol=1e-12)
