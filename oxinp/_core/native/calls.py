@@ -342,9 +342,8 @@ def _anew(name: str, share: int = 1, *, are_columns: bool = False) -> _Maker:
 def _method_anew(name: str) -> _Maker:
     """Return what makes the code of a method by its name."""
     method = getattr(np.ndarray, name)
-    most, weight = most_positional(method), _weight(name)
-    function, are_columns = leaner.LEANER.get(name, method), name == "nonzero"
-    return lambda kind, before: anew(kind, before, function, most, weight=weight, are_columns=are_columns)
+    most, weight, are_columns = most_positional(method), _weight(name), name == "nonzero"
+    return lambda kind, before: anew(kind, before, method, most, weight=weight, are_columns=are_columns)
 
 
 def _or(maker: _Maker, other: _Maker) -> _Maker:
@@ -406,8 +405,8 @@ FUNCTIONS: dict[str, _Maker] = {
     "where": _or(partial(chosen, function=_in_c(np.where)), _anew("where", are_columns=True)),
     "ones": _or(partial(filled, value=ONE), partial(of_shape, function=np.ones)),
     "zeros": partial(of_shape, function=np.zeros),
-    "zeros_like": _or(filled_like(zeros), partial(of_array, function=leaner.zeros_like, is_light=True)),
-    "ones_like": _or(filled_like(ones), partial(of_array, function=leaner.ones_like, is_light=True)),
+    "zeros_like": _or(filled_like(zeros), partial(of_array, function=_in_c(np.zeros_like), is_light=True)),
+    "ones_like": _or(filled_like(ones), partial(of_array, function=_in_c(np.ones_like), is_light=True)),
 }
 """Names of functions in NumPy -> what makes the code of ours."""
 METHODS: dict[str, _Maker] = {
