@@ -350,11 +350,6 @@ class Function(Frame):
         code.compare_number("r10", 0)
         code.jump(again, "g")
 
-    def require_small_together(self, one: str, other: str) -> None:
-        """Go to the general function unless what two arrays of NumPy's broadcast to is small."""
-        self.multiply_broadcast(one, other)
-        self.require_below(MOST, "rax")
-
     def unless_reported(self, label: str = "general") -> None:
         """Go to a label where somebody watches what is done."""
         self.code.set("rax", id(REPORTS))

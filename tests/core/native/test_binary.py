@@ -9,12 +9,12 @@ import pytest
 import oxinp
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
-from oxinp._core.native import install, objects
+from oxinp._core.native import objects
 from tests.comparator import assert_same
 
 pytestmark = [
     pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code"),
-    pytest.mark.usefixtures("on_device", "unwatched"),
+    pytest.mark.usefixtures("on_device", "unwatched", "written"),
 ]
 N = 640
 OPERATORS = ["add", "sub", "truediv", "mod", "and_", "lshift"]
@@ -74,12 +74,6 @@ CALLS = [
     "xp.abs(a[i:] - c)",
     "xp.multiply(a[i:], m[i:])",
 ]
-
-
-@pytest.fixture(autouse=True)
-def written():
-    """Have all code written."""
-    install.install(oxinp.ndarray)
 
 
 def given(xp, kind):

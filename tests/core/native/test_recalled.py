@@ -8,12 +8,12 @@ import pytest
 import oxinp
 from oxinp._config import config
 from oxinp._core.lazy.balance import balance
-from oxinp._core.native import install, objects
+from oxinp._core.native import objects
 from tests.comparator import assert_same
 
 pytestmark = [
     pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code"),
-    pytest.mark.usefixtures("on_device", "unwatched"),
+    pytest.mark.usefixtures("on_device", "unwatched", "written"),
 ]
 CALLS = [
     "xp.roll(a, 1, 0)",
@@ -50,12 +50,6 @@ CALLS = [
     "xp.zeros_like(a) + a",
     "xp.zeros_like(a * b)",
 ]
-
-
-@pytest.fixture(autouse=True)
-def written():
-    """Have all code written."""
-    install.install(oxinp.ndarray)
 
 
 def given(xp, kind):

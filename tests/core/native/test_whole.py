@@ -1,7 +1,6 @@
 """Whole arrays that machine code updates in place: NumPy's results and aliasing, and Python's for all else."""
 
 import sys
-import threading
 
 import numpy  # noqa: ICN001
 import pytest
@@ -9,13 +8,12 @@ import pytest
 import oxinp
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
-from oxinp._core.native import install, objects
-from oxinp._runtime.backend import FIRST_LOCK
+from oxinp._core.native import objects
 from tests.comparator import assert_same
 
 pytestmark = [
     pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code"),
-    pytest.mark.usefixtures("on_device", "unwatched"),
+    pytest.mark.usefixtures("on_device", "unwatched", "written"),
 ]
 N = 20_000
 STATEMENTS = [
@@ -40,12 +38,6 @@ STATEMENTS = [
     "x += True",
     "x += short",
 ]
-
-
-@pytest.fixture(autouse=True)
-def written():
-    """Have all code written."""
-    install.install(oxinp.ndarray)
 
 
 def given(xp, kind="f8"):
@@ -137,25 +129,14 @@ def test_what_is_refused_changes_nothing():
     assert_same(x, before)
 
 
-def test_the_lock_is_not_waited_for():
+def test_the_lock_is_not_waited_for(held_elsewhere):
     names = given(oxinp)
     x, y = names["x"], names["y"]
     expected = oxinp.asnumpy(x) + 7 * oxinp.asnumpy(y)
     for _ in range(6):
         x += y
-    is_held, is_over = threading.Event(), threading.Event()
-
-    def hold():
-        with FIRST_LOCK:
-            is_held.set()
-            is_over.wait(0.2)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    is_held.wait()
-    x += y
-    is_over.set()
-    holder.join()
+    with held_elsewhere(0.2):
+        x += y
     assert_same(x, expected)
 
 

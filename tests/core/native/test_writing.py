@@ -3,7 +3,6 @@
 import itertools
 import random
 import sys
-import threading
 
 import numpy  # noqa: ICN001
 import pytest
@@ -15,7 +14,7 @@ from oxinp._core.lazy.balance import NUM_SIZES, balance
 from oxinp._core.lazy.calls import CALLS
 from oxinp._core.lazy.op import RENTED
 from oxinp._core.memory.storage import next_mask
-from oxinp._core.native import install, objects, writing
+from oxinp._core.native import objects, writing
 from oxinp._runtime.backend import FIRST_LOCK
 from tests.comparator import assert_same
 from tests.fuzz.program import Program, Statement
@@ -23,15 +22,9 @@ from tests.fuzz.twin import find_difference
 
 pytestmark = [
     pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code"),
-    pytest.mark.usefixtures("on_device", "unwatched"),
+    pytest.mark.usefixtures("on_device", "unwatched", "written"),
 ]
 N = 640  # rows that are not small, which a loop over them would have fetched
-
-
-@pytest.fixture(autouse=True)
-def written():
-    """Have all code written."""
-    install.install(oxinp.ndarray)
 
 
 @pytest.fixture
@@ -490,24 +483,13 @@ def test_what_a_launch_raises_is_raised_and_the_lock_is_free(monkeypatch):
     assert float(a[50, 51]) == 0.5
 
 
-def test_it_waits_for_the_lock_that_another_thread_has(in_python):
+def test_it_waits_for_the_lock_that_another_thread_has(in_python, held_elsewhere):
     a = oxinp.ones((N, N))
     for i in range(40):
         a[i, i:] *= 0.5
     in_python.clear()
-    taken, done = threading.Event(), threading.Event()
-
-    def hold():
-        with FIRST_LOCK:
-            taken.set()
-            done.wait(0.05)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    taken.wait()
-    a[50, 50:] *= 0.5
-    done.set()
-    thread.join()
+    with held_elsewhere(0.05):
+        a[50, 50:] *= 0.5
     assert len(in_python) == 1
     assert float(a[50, 51]) == 0.5
 
