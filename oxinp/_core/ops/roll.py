@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from oxinp._core.host import weights
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import WEIGHTS
 from oxinp._core.lazy.building import attempt
@@ -25,7 +26,7 @@ from oxinp._ptx.types import i64, u32
 from oxinp._runtime import here
 
 MAX_SIZE = 1 << 31  # of indices in 32 bits
-HOST_WEIGHT = 4.0
+HOST_WEIGHT = weights.WEIGHTS["roll"]
 UINT8, UINT64 = np.dtype(np.uint8), np.dtype(np.uint64)
 
 _Turns = tuple[tuple[int | None, int], ...]
