@@ -568,7 +568,7 @@ class Balance:
             self._settle(0)  # with all that may go there: it is seen there what smaller arrays would be copied for
 
     def _lose(self, remembered: Sequence[float]) -> None:
-        """Remember of what arrays lose the share that is remembered of what smaller ones gain: these would go, too."""
+        """Let losses of larger arrays fade as the capped gains of smaller ones do, which would go to the host, too."""
         share = 1.0
         for size in range(self._level, NUM_SIZES):
             if self._weights[size] < 0:
