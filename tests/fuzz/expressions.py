@@ -158,7 +158,11 @@ OPERATION_WEIGHTS = tuple(accumulate(row.weight for row in OPERATIONS))
 
 
 def scalar(scope: Scope) -> Operand:
-    """Return a Python or NumPy scalar."""
+    """Return a Python or NumPy scalar, which may be one that others have, too."""
+    numbers = scope.numbers()
+    if numbers and scope.draw.chance(50):
+        name = scope.pick(numbers)
+        return Operand(name, scope.values[name])
     code = scope.draw.choice(PYTHON_SCALARS if scope.draw.chance(70) else NUMPY_SCALARS)
     return Operand(code, scope.evaluate(code))
 

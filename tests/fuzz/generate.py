@@ -48,6 +48,7 @@ ARRAY_RULES: Rules = (
     (rules_read.reduce_into, 3),
     (rules_make.create_empty, 2),
     (rules_make.alias, 2),
+    (rules_make.number, 5),
     (rules_make.evaluate, 2),
     (rules_make.host_array, 4),
     (rules_make.rearrange, 3),

@@ -164,7 +164,9 @@ class _Pool:
                 reported = time.monotonic()
                 done = f"{sum(self._shared['done'])} of {len(self._given)} programs"
                 self._report(f"{done}, {len(self.summary.failures)} differences, {reported - began:.0f} s")
-            if time.monotonic() - began > self._seconds:
+            if not any(self._shared["done"]):
+                began = time.monotonic()  # a busy machine takes long to start processes
+            elif time.monotonic() - began > self._seconds:
                 self._shared["stop"].set()
         self.summary.programs = sum(self._shared["done"])
         self.summary.failures.sort(key=lambda failure: failure.position)

@@ -215,6 +215,11 @@ def alias(scope: Scope) -> None:
     scope.emit("alias", f"{a}, {b} = {b}, {a}" if scope.draw.chance(20) else f"{scope.fresh()} = {a}")
 
 
+def number(scope: Scope) -> None:
+    """Bind a number, for several operations to have the same object."""
+    scope.emit("number", f"{scope.fresh('n')} = {expressions.scalar(scope).code}")
+
+
 def delete(scope: Scope) -> None:
     """Delete a name; views of it live on."""
     names = scope.live()

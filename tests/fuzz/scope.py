@@ -94,6 +94,10 @@ class Scope:
         usable = (np.ndarray, np.generic)
         return [name for name in reversed(self._recent) if name[0] in "ah" and isinstance(self.values[name], usable)]
 
+    def numbers(self) -> list[str]:
+        """Return the names of numbers: operations that use one of them are given the same object."""
+        return [name for name in reversed(self._recent) if name[0] == "n"]
+
     def live(self) -> list[str]:
         """Return all names, the one used last first."""
         return self._recent[::-1]
