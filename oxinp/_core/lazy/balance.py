@@ -141,7 +141,6 @@ class Balance:
         "_earned",
         "_fetch",
         "_gained",
-        "_idle",
         "_in_turn",
         "_last",
         "_level",
@@ -149,6 +148,8 @@ class Balance:
         "_most",
         "_moving",
         "_news",
+        "_noted",
+        "_num_judged",
         "_num_suspended",
         "_outlasted",
         "_return",
@@ -178,7 +179,8 @@ class Balance:
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
         self._won = [0.0] * NUM_SIZES  # of these, what has been gained; it fades with what is lost
-        self._idle = [0] * NUM_SIZES  # judgements since anything was noted, by size
+        self._num_judged = 0
+        self._noted = [0] * NUM_SIZES  # how many there had been when anything was noted last, by size
         self._gained = 0.0  # microseconds that the device has gained since the last judgement, of what it has won
         self._crossings = Crossings(NUM_SIZES, fetch=WAIT + FETCH, upload=UPLOAD)
         self._earned = 0.0  # microseconds that the device has gained since the last change
@@ -470,7 +472,7 @@ class Balance:
         if size >= NUM_SIZES:
             return
         self._weights[size] += microseconds
-        self._idle[size] = 0
+        self._noted[size] = self._num_judged
         self._earned += microseconds
         most, usual = self._most, self._usual[size]
         if microseconds > most[size]:
@@ -497,41 +499,10 @@ class Balance:
 
     def _judge(self) -> None:
         """Find out whether another placement is better."""
-        weights, level = self._weights, self._level
         self._since += 1
-        is_forgetful = self._switch > SWITCH  # results of larger work have gone to the host in vain
-        beyond = self._beyond * MIN_GAIN
-        share = LASTING / (LASTING + self._gained + beyond)
-        if is_forgetful:
-            share *= MAX_WEIGHT / (MAX_WEIGHT + beyond)
-        self._crossings.fade(share * LATELY)
-        self._beyond, self._gained, remembered = 0, 0.0, [1.0] * NUM_SIZES  # of gains, the share
-        for size in range(NUM_SIZES - 1, -1, -1):
-            self._idle[size] += 1
-            if self._idle[size] > _IDLE:
-                weights[size] *= _FADING
-            weight = weights[size]
-            if share < 1 and weight < 0 and size >= level:  # what larger work gained meanwhile is not remembered either
-                weight = weights[size] = weight * share
-            least = -2 * max(1.0, self._shares[size]) * self._switch - MAX_WEIGHT
-            most = self._most[size]
-            if size >= level and not least <= weight <= most:
-                weights[size] = min(max(weight, least), most)
-                if weight > most:
-                    remembered[size] = most / weight
-                    share = min(share, most / weight) if is_forgetful else share
-                    if size == self._source:  # what its results cost was as long ago
-                        # What is fetched, worked on and uploaded again gains nothing there: all of that counts. Larger
-                        # arrays would spare it, but not for what their gains are no longer remembered from.
-                        self._between += (most / weight - 1) * (self._between - self._in_turn)
-                        self._outlasted += (1 - most / weight) * (self._in_turn - self._outlasted)
-        self._lose(remembered)
-        # What is on the host is remembered alike, of all sizes, and so is what copies cost and what they spare.
-        excess = (
-            max(max(weights[:level]) / self._return, -min(weights[:level]) / (RETURN + self._between)) if level else 0
-        )
-        if excess > 2:
-            weights[:level] = [2 / excess * weight for weight in weights[:level]]
+        self._num_judged += 1
+        self._fade()
+        weights, level = self._weights, self._level
         least = -self._shares[0] * self._switch / NUM_SIZES
         if not (level or self._between) and min(weights) > least and sum(weights) < MAX_WEIGHT:
             return  # what follows would change nothing
@@ -543,7 +514,8 @@ class Balance:
             if self._since >= _PROOF and not self._since % _LONG_PROOF:
                 self._switch = max(SWITCH, self._switch / 2)
         sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
-        better, crossings = [], self._crossings.costs()
+        better = []
+        crossings = self._crossings.costs() if sizes else []
         switch = SWITCH if level else self._switch  # what has been dear is the way from the device
         for size in sizes:
             there = sums[size + 1] + (self._between if size < self._source else 0.0)  # which that would not spare
@@ -567,13 +539,51 @@ class Balance:
                 self._return = min(4 * self._return, MAX_RETURN)
             self._settle(0)  # with all that may go there: it is seen there what smaller arrays would be copied for
 
-    def _lose(self, remembered: Sequence[float]) -> None:
+    def _fade(self) -> None:
+        """Forget what was long ago, and what is little beside what has been gained since."""
+        weights, level = self._weights, self._level
+        is_forgetful = self._switch > SWITCH  # results of larger work have gone to the host in vain
+        beyond = self._beyond * MIN_GAIN
+        share = LASTING / (LASTING + self._gained + beyond)
+        if is_forgetful:
+            share *= MAX_WEIGHT / (MAX_WEIGHT + beyond)
+        self._crossings.fade(share * LATELY)
+        self._beyond, self._gained = 0, 0.0
+        remembered = []  # sizes of which less than all gains are, and the share, from the largest on
+        for size in range(NUM_SIZES - 1, -1, -1):
+            weight = weights[size]
+            if not weight:  # as of most sizes
+                continue
+            if self._num_judged - self._noted[size] > _IDLE:
+                weight = weights[size] = _FADING * weight
+            if share < 1 and weight < 0 and size >= level:  # what larger work gained meanwhile is not remembered either
+                weight = weights[size] = weight * share
+            least = -2 * max(1.0, self._shares[size]) * self._switch - MAX_WEIGHT
+            most = self._most[size]
+            if size >= level and not least <= weight <= most:
+                weights[size] = min(max(weight, least), most)
+                if weight > most:
+                    remembered.append((size, most / weight))
+                    share = min(share, most / weight) if is_forgetful else share
+                    if size == self._source:  # what its results cost was as long ago
+                        # What is fetched, worked on and uploaded again gains nothing there: all of that counts. Larger
+                        # arrays would spare it, but not for what their gains are no longer remembered from.
+                        self._between += (most / weight - 1) * (self._between - self._in_turn)
+                        self._outlasted += (1 - most / weight) * (self._in_turn - self._outlasted)
+        if remembered:
+            self._lose(remembered)
+        # What is on the host is remembered alike, of all sizes, and so is what copies cost and what they spare.
+        excess = (
+            max(max(weights[:level]) / self._return, -min(weights[:level]) / (RETURN + self._between)) if level else 0
+        )
+        if excess > 2:
+            weights[:level] = [2 / excess * weight for weight in weights[:level]]
+
+    def _lose(self, remembered: Sequence[tuple[int, float]]) -> None:
         """Let losses of larger arrays fade as the capped gains of smaller ones do, which would go to the host, too."""
-        share = 1.0
-        for size in range(self._level, NUM_SIZES):
+        for size in range(remembered[-1][0] + 1, NUM_SIZES):
             if self._weights[size] < 0:
-                self._weights[size] *= share
-            share = min(share, remembered[size])
+                self._weights[size] *= min(share for smaller, share in remembered if smaller < size)
 
     def _is_better(self, gain: float, size: int, switch: float) -> bool:
         """Whether it is worth moving arrays of up to a size to the host, for what it has been better by."""

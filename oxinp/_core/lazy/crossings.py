@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from itertools import accumulate
 
+LEAST = 1e-6
+"""The share of what has been noted from which on it is no factor beside that any more, for its precision."""
+
 
 class Crossings:
     """Copies that there would be, in microseconds.
@@ -26,11 +29,12 @@ class Crossings:
         The size of the last launch.
     """
 
-    __slots__ = ("_changes", "_fetch", "_unfetched", "_upload", "last")
+    __slots__ = ("_changes", "_fetch", "_remembered", "_unfetched", "_upload", "last")
 
     def __init__(self, num_sizes: int, *, fetch: float, upload: float) -> None:
         self._fetch, self._upload = fetch, upload
-        self._changes = [0.0] * (num_sizes + 2)  # from the number of sizes before
+        self._remembered = 1.0  # the share of what has been noted: that fades at once, and is asked for now and then
+        self._changes = [0.0] * (num_sizes + 2)  # from the number of sizes before, all of which is remembered a share
         self._unfetched = 0, 0  # numbers of sizes for which what is worked on would be fetched, and has not been
         self.last = num_sizes
 
@@ -39,29 +43,36 @@ class Crossings:
         changes, last = self._changes, self.last
         self.last = size
         if size < last:
-            changes[size + 1] += self._fetch
-            changes[last + 1] -= self._fetch
+            microseconds = self._fetch / self._remembered
+            changes[size + 1] += microseconds
+            changes[last + 1] -= microseconds
             self._unfetched = size + 1, self._unfetched[1] or last
         else:
-            changes[last + 1] += self._upload
-            changes[size + 1] -= self._upload
+            microseconds = self._upload / self._remembered
+            changes[last + 1] += microseconds
+            changes[size + 1] -= microseconds
             self._unfetched = 0, 0
 
     def wait(self) -> None:
         """Note that the program has waited, as it would for what is fetched: that is none of what copies would add."""
         low, high = self._unfetched
         if high:
-            self._changes[low] -= self._fetch
-            self._changes[high + 1] += self._fetch
+            microseconds = self._fetch / self._remembered
+            self._changes[low] -= microseconds
+            self._changes[high + 1] += microseconds
             self._unfetched = 0, 0
 
     def fade(self, share: float) -> None:
         """Remember a share."""
-        self._changes = [share * change for change in self._changes]
+        self._remembered *= share
+        if self._remembered < LEAST:
+            self._changes = [self._remembered * change for change in self._changes]
+            self._remembered = 1.0
 
     def costs(self) -> list[float]:
         """Return what copies would take, were arrays of so many sizes on the host."""
-        return list(accumulate(self._changes))
+        remembered = self._remembered
+        return [remembered * change for change in accumulate(self._changes)]
 
     def forget(self, level: int) -> None:
         """Remember only what copies would take, were arrays of more than so many sizes on the host."""

@@ -44,3 +44,17 @@ def test_copies_are_remembered_for_larger_arrays_where_smaller_ones_go():
     made.wait()  # for what was launched before
     made.forget(4)
     assert not any(made.costs())
+
+
+def test_what_fades_for_long_is_remembered_in_proportion():
+    made = crossings()
+    made.go(1)
+    for share in [0.5] * 60 + [1.0] * 3:
+        made.fade(share)
+    assert 0 < made.costs()[2] < 1e-15  # whatever it has become, it is not in the way of what comes next
+    made.go(2)
+    made.go(1)
+    assert abs(made.costs()[2] - (FETCH + UPLOAD)) < 1e-12
+    made.fade(0.5)
+    made.go(2)
+    assert abs(made.costs()[2] - (FETCH / 2 + 1.5 * UPLOAD)) < 1e-12
