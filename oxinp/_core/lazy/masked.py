@@ -205,7 +205,7 @@ def reducible(array: Handle, axis: Any) -> Reducible | None:
     count(selection.kind, 1)
     if axis is not None and mask.layout.ndim > 1:
         axis = tuple(range(mask.layout.ndim))
-    return selection.of(), axis, mask.among(ndim), mask.share
+    return selection.of(), axis, mask.among(ndim), mask.share_of(ndim)
 
 
 def _is_cast(dtype: np.dtype[Any], target: np.dtype[Any]) -> bool:

@@ -47,6 +47,8 @@ UNCOUNTED = 16
 """Masks one after the other, of which at least one is counted."""
 FEW = 4
 """How many times more elements there are than are selected, from which on they are selected."""
+SHARE_OF_ROWS = 1 / FEW
+"""What is taken to be selected where that is whole rows, and not known: NumPy reads no others."""
 MAX_WAITING = 48
 """Selections that wait at most, for each keeps all elements."""
 MAX_NBYTES = 1 << 30
@@ -89,7 +91,7 @@ class Mask:
     num : int or None
         How many elements it selects, where that is known.
     share : float
-        Of elements that it selects, of a mask of the host; 1 of others.
+        Of elements that it selects, of a mask of the host; 1 of others, see `share_of`.
     """
 
     __slots__ = ("__weakref__", "array", "depth", "kept", "kind", "layout", "num", "share", "storage", "value")
@@ -136,6 +138,10 @@ class Mask:
         if self.num is None:
             self.num = types.count_true(self.now())
         return self.num
+
+    def share_of(self, ndim: int) -> float:
+        """Return what NumPy reads of an array of so many axes that it selects from, as far as that is known."""
+        return SHARE_OF_ROWS if self.num is None and self.layout.ndim < ndim else self.share
 
     def selects_few(self) -> bool:
         """Whether it is known to select so few elements that all should not be computed any longer."""
@@ -288,7 +294,7 @@ def select(array: Handle, mask: Handle) -> Any:
     given = storage.value
     if given[0].nodes or type(given[1][0]) is not Buffer:  # which the mask may have been made of, and is computed with
         schedule.materialise(storage)
-    moved = layout.nbytes * known.share if own.ndim < layout.ndim else 0
+    moved = layout.nbytes * known.share_of(layout.ndim) if own.ndim < layout.ndim else 0
     balance.recorded(layout.nbytes, BYTES_PER_ELEMENT * own.size + moved, PRICE)
     return made(Selection(all_of(array), known, kind, array))
 

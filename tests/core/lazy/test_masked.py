@@ -11,7 +11,7 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import selections
-from oxinp._core.lazy.balance import balance
+from oxinp._core.lazy.balance import Balance, balance
 from oxinp._core.lazy.selections import Masked
 from oxinp._core.memory.storage import Storage
 from tests.comparator import assert_same
@@ -654,3 +654,15 @@ def test_what_a_mask_of_the_host_leaves_out_is_nothing_that_the_device_gains(sha
         balance._weights = [0.0] * len(balance._weights)
     assert sum(weights) < 0 if share < 1 else sum(weights) > 70 * 100
     balance.begin(4096, is_adaptive=True)
+
+
+def test_rows_of_a_mask_that_nobody_has_counted_are_weighed_as_few(monkeypatch):
+    x = values()
+    rows = np.asarray(x) * 1.0
+    np.evaluate(rows)
+    costs = []
+    monkeypatch.setattr(Balance, "recorded", lambda _, nbytes, cost, price: costs.append(cost))  # noqa: ARG005
+    selected = rows[rows[:, 0] > 1]
+    assert type(selected._held) is Masked
+    assert costs == [selections.BYTES_PER_ELEMENT * len(x) + rows.nbytes / 4]
+    assert_same(selected, x[x[:, 0] > 1])
