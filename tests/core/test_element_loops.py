@@ -458,3 +458,43 @@ def test_an_array_that_is_written_to_on_the_device_is_fetched_again_no_sooner(st
             made.append(stats().d2h_bytes)
             assert ours._storage.host is None or made[0] == made[-1]
     assert made[-1] - made[0] <= 2 * (90_000 * 8 + 200 * 8)
+
+
+def sieve(np, n):
+    is_prime = np.ones(n, bool)
+    is_prime[:2] = False
+    for i in range(2, 300):
+        if is_prime[i]:
+            is_prime[i * i :: i] = False
+    return is_prime
+
+
+def test_elements_beside_what_is_written_on_the_device_are_fetched_once(stats):
+    n = 1_500_000
+    with np.config.override(adaptive_placement=True), balance.suspended():
+        for _ in range(3):
+            before = stats()
+            found = sieve(np, n)
+            np.evaluate(found)
+            assert found._storage.host is None
+            assert stats().d2h_bytes - before.d2h_bytes < 400_000
+            assert numpy.array_equal(np.asnumpy(found), sieve(numpy, n))
+
+
+def test_elements_are_read_as_they_are_between_writes_beside_them():
+    """Before them, behind them and where they are, so that a window that is left is the right one."""
+    n = 300_000
+    rng = numpy.random.default_rng(7)
+    starts = rng.integers(0, 40_000, (60, 3))
+
+    def program(np):
+        x = np.arange(float(n))
+        found = []
+        for i, (first, second, third) in enumerate(starts.tolist()):
+            x[first : first + 9000] = -1.0 * i
+            found += [float(x[second + j]) for j in range(12)]
+            x[third : third + 20_000 : 2] += 0.5
+            found += [float(x[second + 12 + j]) for j in range(12)]
+        return found
+
+    assert program(np) == program(numpy)

@@ -43,6 +43,8 @@ ones. Each gets its first one so, unless it is large: a mirror for each of few a
 MAX_HASTY_NBYTES = 32 << 20
 MIRRORED_NBYTES = int(2 * WAIT * COPY_RATE)
 """Of the mirror of a large array for each access before it: the larger it is, the more it takes."""
+WRITTEN_NBYTES = int(LAUNCH * COPY_RATE / 2)
+"""The same where it is for what is written: nobody waits for that, and the device may have use for all of it again."""
 MIN_WINDOWED_NBYTES = 1 << 20
 """Arrays below that are fetched whole as often as need be."""
 MAX_MIRRORED = 64
@@ -307,7 +309,11 @@ def note_uploaded(storage: Storage) -> None:
 
 
 def wants_mirror(
-    storage: Storage, nbytes: int, is_read_by_elements: bool = False, is_given_result: bool = False
+    storage: Storage,
+    nbytes: int,
+    is_read_by_elements: bool = False,
+    is_given_result: bool = False,
+    is_written: bool = False,
 ) -> bool:
     """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now.
 
@@ -319,6 +325,8 @@ def wants_mirror(
         For who does so, that may be a window of a large array, see `windows`.
     is_given_result : bool
         It is a write of what the device computes.
+    is_written : bool
+        It is a write.
     """
     reference = ref(storage)  # one object per storage
     value = storage.value
@@ -346,7 +354,7 @@ def wants_mirror(
         is_element = is_read_by_elements or (is_given_result and nbytes <= MAX_ELEMENT_NBYTES)
         if is_element and not are_elements_used(value, count, used):
             count, used = 0, singles.num_used
-        elif _is_worth_mirror(reference, value, count, is_read_by_elements):
+        elif _is_worth_mirror(reference, value, count, is_read_by_elements, is_written):
             accesses.pop(reference, None)
             _note_mirror(reference, value)
             return True
@@ -386,7 +394,9 @@ def are_elements_used(value: Any, count: int, used: int) -> bool:
     return nbytes < MIN_WINDOWED_NBYTES or 2 * (singles.num_used - used) >= count
 
 
-def _is_worth_mirror(reference: ref[Storage], value: Any, count: int, is_read_by_elements: bool) -> bool:
+def _is_worth_mirror(
+    reference: ref[Storage], value: Any, count: int, is_read_by_elements: bool, is_written: bool
+) -> bool:
     """Whether so many accesses in a row are worth a mirror: the more the larger the array.
 
     Who reads elements of a large array waits for each, and gets a window where it has lost a mirror to a write.
@@ -395,7 +405,7 @@ def _is_worth_mirror(reference: ref[Storage], value: Any, count: int, is_read_by
     if nbytes < MIN_WINDOWED_NBYTES:
         return True
     times = mirrored.get(reference, 0)
-    if not is_read_by_elements and count <= nbytes // MIRRORED_NBYTES:
+    if not is_read_by_elements and count <= nbytes // (WRITTEN_NBYTES if is_written else MIRRORED_NBYTES):
         return False
     if not times and len(mirrored) >= MAX_MIRRORED:
         mirrored.clear()
@@ -433,7 +443,7 @@ def wants_mirror_to_write(storage: Storage, nbytes: int, source: Storage | None)
             accesses.pop(ref(storage), None)
         return False
     is_given_result = source is not None and source.host is None
-    return wants_mirror(storage, nbytes, is_given_result=is_given_result) and is_host(nbytes)
+    return wants_mirror(storage, nbytes, is_given_result=is_given_result, is_written=True) and is_host(nbytes)
 
 
 def note_update(storage: Storage, leaves: tuple[Any, ...]) -> None:

@@ -3,13 +3,15 @@
 A loop over elements reads the next one there, without waiting for the device. Arrays are fetched whole for such loops,
 see `placement.wants_mirror`. That would move what nobody reads of a large one, so that a loop gets windows instead
 
-- again and again, if the array is written to between: from the second time on;
+- again and again, if the array is written to between: from the second time on, or if elements near each other are read
+  for so long and it has not been fetched, for large parts are written;
 - of elements far apart, if the step is always the same, as along a diagonal or a column: the window is then the
   elements that are so far apart, gathered on the device, the first time, too.
 
 Nobody gets any whose elements are only operands of larger work, which reads them where they are.
 
-A window is part of the value that it was fetched from, so that it goes when the array is written to or computed anew.
+A window is part of the value that it was fetched from, so that it goes when the array is computed anew. Where part of
+the array is written to, what of the window is beside that stays.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from weakref import ref
 import numpy as np
 
 from oxinp._core.lazy import explain, placement, schedule
-from oxinp._core.lazy.balance import COPY_RATE, WAIT
+from oxinp._core.lazy.balance import COPY_RATE, LINE, WAIT
 from oxinp._core.lazy.building import attempt, claim
 from oxinp._core.lazy.chains import read
 from oxinp._core.lazy.placement import (
@@ -99,9 +101,14 @@ class Windowed(tuple[Any, ...]):  # noqa: SLOT001 - tuples have room for none
 
 _READERS: dict[ref[Storage], _Reader] = {}
 
+NEAR = 2 * ACCESSES_BEFORE_MIRROR
+"""Elements in a row that are read, each near the one before, until there is a window for them: more than after which an
+array is fetched that nothing is written to between."""
+
 # Storage -> where the element lies that was read last, how far that is from the one before, how many times in a row it
-# was as far, and how many single elements had been used before the first of these times.
-_WALKS: dict[ref[Storage], tuple[int, int, int, int]] = {}
+# was as far, and how many single elements had been used before the first of these times; and how many times it was
+# near, and how many had been used before the first of those.
+_WALKS: dict[ref[Storage], tuple[int, int, int, int, int, int]] = {}
 
 
 def element_at(windowed: Windowed, whole: Layout, key: Any) -> Any:
@@ -177,7 +184,7 @@ def element(storage: Storage, layout: Layout, whole: Layout) -> Any:
         if value is None or value[0].layout.nbytes < placement.MIN_WINDOWED_NBYTES or value[2] & SHARED:
             return None
         step = _steady_step(storage, layout)
-        if not step:
+        if step is None:
             return None
         reader = _new_reader(storage, step)
     else:
@@ -185,10 +192,30 @@ def element(storage: Storage, layout: Layout, whole: Layout) -> Any:
     reader.credit -= 1
     if reader.credit < 0:
         _READERS.pop(ref(storage), None)
-        if reader.step:
-            _WALKS[ref(storage)] = layout.offset, reader.step, -PAUSE, singles.num_used
+        times = -PAUSE if reader.step else 0
+        _WALKS[ref(storage)] = layout.offset, reader.step, times, singles.num_used, -PAUSE, singles.num_used
         return None
     return attempt(_fetch, storage, layout, reader)
+
+
+def left_by(windowed: Windowed, written: Layout) -> Windowed | None:
+    """Return what is left of a window where elements of its storage have been written, for the value it has then.
+
+    Of elements next to each other the larger part stays, before or behind what has been written; None where none does.
+    """
+    low, step, width, elements = windowed.low, windowed.step, windowed.width, windowed.elements
+    high = low + (len(elements) // width - 1) * step + width
+    first, last = written.byte_bounds
+    if max(low, first) < min(high, last):
+        if width != step or (first <= low and high <= last):
+            return None
+        low, high = (low, first) if first - low >= high - last else (last, high)
+        elements = elements[low - windowed.low : high - windowed.low]
+        step = width = high - low
+    left = Windowed(windowed)
+    left.low, left.step, left.width, left.elements, left.reader = low, step, width, elements, windowed.reader
+    left.seen = windowed.seen if elements is windowed.elements else (None, elements, 0, 1)
+    return left
 
 
 def _seen(windowed: Windowed, whole: Layout) -> tuple[Layout | None, np.ndarray[Any, Any], int, int]:
@@ -201,24 +228,30 @@ def _seen(windowed: Windowed, whole: Layout) -> tuple[Layout | None, np.ndarray[
     return whole, items, whole.offset - windowed.low, pitch
 
 
-def _steady_step(storage: Storage, layout: Layout) -> int:
-    """Return how far apart the elements are that a loop reads, where that is far and always as far, else 0.
+def _steady_step(storage: Storage, layout: Layout) -> int | None:
+    """Return how far apart the elements are that a loop reads, where that is far and always as far.
 
-    This is asked of each element that the loop reads.
+    0 of those that have long been near each other, None of others. This is asked of each element that the loop reads.
     """
     reference = ref(storage)
-    last, step, times, used = _WALKS.get(reference, (0, 0, 0, 0))
+    last, step, times, used, near, used_near = _WALKS.get(reference, (0, 0, 0, 0, 0, 0))
     now = layout.offset - last
     times, used = (times + 1, used) if now == step else (1, singles.num_used)
+    near, used_near = (near + 1, used_near) if abs(now) <= LINE else (min(near, 0), singles.num_used)
     if times >= ACCESSES_BEFORE_MIRROR and abs(step) >= MIN_STEP and not step % layout.dtype.alignment:
         if are_elements_used(storage.value, times, used):
             _WALKS.pop(reference, None)
             return step
         times, used = 1, singles.num_used
+    if near >= NEAR:
+        if are_elements_used(storage.value, near, used_near):
+            _WALKS.pop(reference, None)
+            return 0
+        near, used_near = 0, singles.num_used
     if reference not in _WALKS and len(_WALKS) >= MAX_READERS:
         _WALKS.clear()
-    _WALKS[reference] = layout.offset, now, times, used
-    return 0
+    _WALKS[reference] = layout.offset, now, times, used, near, used_near
+    return None
 
 
 def first_element(storage: Storage, layout: Layout) -> Any:

@@ -19,6 +19,7 @@ from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import leaf, reading
 from oxinp._core.lazy.lost import lose_partly_written
 from oxinp._core.lazy.placement import followers, singles
+from oxinp._core.lazy.windows import Windowed, left_by
 from oxinp._core.memory.layout import Layout, extent_of
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
@@ -108,7 +109,7 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         singles.count(graph, leaves)
     if REPORTS:  # now, for what was missing has all of this done again
         note("device", f"{chains.describe(graph)} into a view", f"{layout.nbytes} B of a device array")
-    note_written(storage)
+    note_written(storage, layout)
     if direct and source is not None and source is not storage and mask & own_mask:
         read_back(source, storage, layout, leaves)
 
@@ -158,7 +159,7 @@ def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[An
     size = balance.ran(layout.nbytes, (buffer, *leaves))
     if size < NUM_SIZES:
         bound.weigh(size, is_first=is_first)
-    note_written(storage)
+    note_written(storage, layout)
 
 
 def _runs_first(
@@ -225,17 +226,19 @@ def write_result(storage: Storage, layout: Layout, seen: Layout, entry: Any, sou
         bound.weigh(size, is_first=is_first)
     if REPORTS:
         note("device", f"{bound.op.name} into a view", f"{layout.nbytes} B of a device array")
-    note_written(storage)
+    note_written(storage, layout)
     if source is not None:
         _read_back(source, storage, layout)
     return True
 
 
-def note_written(storage: Storage) -> None:
+def note_written(storage: Storage, written: Layout | None = None) -> None:
     """Note that part of what a storage holds on the device is new: its value is another tuple, of the same Buffer."""
-    assert storage.value is not None
-    graph, leaves, mask = storage.value if type(storage.value[1][0]) is Buffer else settled(storage.value)
-    storage.value = (graph, leaves, mask)
+    value = storage.value
+    assert value is not None
+    graph, leaves, mask = value if type(value[1][0]) is Buffer else settled(value)
+    left = None if written is None or type(value) is not Windowed else left_by(value, written)
+    storage.value = (graph, leaves, mask) if left is None else left
     storage.host = None
     storage.stale = None
 

@@ -51,3 +51,44 @@ def test_elements_of_a_window(window, view):
     for wrong in (-1, seen.shape[-1], True, np.int64(1), slice(None)):
         assert windows.element_at(found, layout, (*[0] * (seen.ndim - 1), wrong)) is None
     assert windows.element_at(found, layout, ()) is None
+
+
+def parts():
+    """Yield layouts of parts of a vector of bytes, and the numbers of the bytes."""
+    whole = np.arange(NBYTES)
+    for start in range(0, NBYTES, 1009):
+        for part in (slice(start, start + 700), slice(start, None, 64), slice(start, None, -96), slice(start, start)):
+            seen = whole[part]
+            first = int(seen[0]) if seen.size else start
+            yield Layout.at(np.dtype("u1"), seen.shape, (part.step or 1,), first), set(seen.tolist())
+
+
+@pytest.mark.parametrize("window", [(480, 2400, 2400), (0, 248, 8), (16, 480, 16), (0, NBYTES, NBYTES)], ids=str)
+def test_what_is_left_of_a_window_has_not_been_written(window):
+    found, inside = windowed(*window)
+    flat = ELEMENTS.ravel().view(np.uint8)
+    num_left = 0
+    for layout, written in parts():
+        left = windows.left_by(found, layout)
+        if left is None:
+            assert written
+            assert min(written) <= max(inside)
+            continue
+        assert left is not found
+        assert left == found
+        starts = range(left.low, left.low + len(left.elements) // left.width * left.step, left.step)
+        there = {start + i for start in starts for i in range(left.width)}
+        assert there <= inside - written
+        assert left.elements.tobytes() == flat[sorted(there)].tobytes()
+        num_left += 1
+        if not written:
+            assert there == inside
+    assert num_left
+
+
+def test_the_larger_side_of_a_window_is_left():
+    found, _ = windowed(480, 2400, 2400)
+    for first, last, low, high in ((600, 700, 700, 2880), (2400, 9000, 480, 2400), (0, 481, 481, 2880)):
+        left = windows.left_by(found, Layout.at(np.dtype("u1"), (last - first,), (1,), first))
+        assert (left.low, left.low + left.step, len(left.elements)) == (low, high, high - low)
+    assert windows.left_by(found, Layout.of(np.dtype("u1"), (9000,))) is None
