@@ -341,9 +341,13 @@ def _anew(name: str, share: int = 1, *, are_columns: bool = False) -> _Maker:
 
 def _method_anew(name: str) -> _Maker:
     """Return what makes the code of a method by its name."""
-    method = getattr(np.ndarray, name)
-    most, weight, are_columns = most_positional(method), _weight(name), name == "nonzero"
-    return lambda kind, before: anew(kind, before, method, most, weight=weight, are_columns=are_columns)
+
+    def make(kind: type, before: int) -> bytes:
+        method = getattr(np.ndarray, name)
+        most = most_positional(method)  # asked for now: that takes long
+        return anew(kind, before, method, most, weight=_weight(name), are_columns=name == "nonzero")
+
+    return make
 
 
 def _or(maker: _Maker, other: _Maker) -> _Maker:

@@ -39,11 +39,12 @@ from oxinp._core.ufunc.object import ufunc
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.stock import Stock
 
-# A call in Python takes 0.3 to 5 us more than in machine code. By these numbers, calls have cost about as much as it
-# takes to save the next ones that: 0.2 ms to write the code of one, as a rule, and once 5 ms to import what writes it.
+# A call in Python takes 0.3 to 5 us more than in machine code, and it takes 0.2 ms to write the code of one, as a rule:
+# by then calls have cost about as much. Once it takes some 20 ms to import what writes it, a tenth of what the program
+# has waited for this package by then; one that has called so often is in a loop, and there is more to come.
 EACH = 64
 """Calls of one slot, method or function until its code is written."""
-FIRST = 2048
+FIRST = 512
 """Calls of all of them together until any code is."""
 
 _Write = Callable[[Any, type], "bytes | None"]  # (the module `writers`, the class of arrays)

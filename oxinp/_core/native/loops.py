@@ -75,14 +75,13 @@ def _loops(ufunc: np.ufunc) -> dict[str, tuple[str, int, int]]:
         for at in objects.UFUNC_LOOPS
     )
     known: dict[str, tuple[str, int, int]] = {}
+    num = ufunc.nin
     for i, types in enumerate(ufunc.types):
-        given, _, made = types.partition("->")
         if loops[i]:
-            known.setdefault(given, (made, loops[i] or 0, passed[i] or 0))
+            known.setdefault(types[:num], (types[num + 2 :], loops[i] or 0, passed[i] or 0))  # 2 for the arrow
     return known
 
 
-@functools.cache
 def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
     """Return the least and the largest integer of Python's that a dtype of integers holds, of 64 bits."""
     if dtype.kind not in "iu":
@@ -91,23 +90,35 @@ def _bounds(dtype: np.dtype[Any]) -> tuple[int, int]:
     return int(held.min), min(int(held.max), 2**63 - 1)
 
 
+_OPERANDS = [
+    (
+        *(dtype.char, dtype.kind in "iub"),
+        (
+            *(id(dtype), dtype.itemsize, id(dtype.type)),
+            _KINDS.get(dtype.char, _SHORT if dtype.kind in "iu" else _OTHERS),
+            *_bounds(dtype),
+        ),
+    )
+    for dtype in _DTYPES
+]
+"""Of each dtype its character, whether it is of integers or truth values, and what all its rows have alike."""
+
+
 @functools.cache
 def rows(ufunc: np.ufunc) -> bytes:
     """Return what is known of the loops of a ufunc of one output over operands of one dtype, up to a row of zeros."""
     known = b""
     loops = _loops(ufunc) if objects.ARE_KNOWN and ufunc.nout == 1 else {}
-    for dtype in _DTYPES:
-        found = loops.get(dtype.char * ufunc.nin)
-        if found is None or (ufunc in _MAY_RAISE and dtype.kind in "iub"):
+    is_in_rows, may_raise, num = ufunc in _IN_ROWS, ufunc in _MAY_RAISE, ufunc.nin
+    for char, is_integer, (address, nbytes, number, kind, low, high) in _OPERANDS:
+        found = loops.get(char * num)
+        if found is None or (may_raise and is_integer):
             continue
         made, loop, passed = found
         output = np.dtype(made)
-        is_in_rows = ufunc in _IN_ROWS and dtype.kind != "c"
+        is_each_row = is_in_rows and char != "D"
         known += _ROW.pack(
-            *(id(dtype), loop, passed, id(output), dtype.itemsize, output.itemsize, id(dtype.type)),
-            _KINDS.get(dtype.char, _SHORT if dtype.kind in "iu" else _OTHERS),
-            is_in_rows,
-            *_bounds(dtype),
+            *(address, loop, passed, id(output), nbytes, output.itemsize, number, kind, is_each_row, low, high)
         )
     return known + bytes(_ROW.size)
 

@@ -14,7 +14,6 @@ import functools
 import operator
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -89,7 +88,9 @@ def _copying(words: ctypes.Array[ctypes.c_uint64]) -> bytes:
 def _interpreter() -> _Range:
     """Return where the code begins and ends that the interpreter is part of; zeros where that is unknown."""
     at = objects.address("_PyEval_EvalFrameDefault")
-    for line in Path("/proc/self/maps").read_text().splitlines():
+    with open("/proc/self/maps") as maps:  # noqa: PTH123 - to import `pathlib` takes as long as all code of slots
+        lines = maps.read().splitlines()
+    for line in lines:
         where, flags, *_ = line.split()
         start, end = (int(each, 16) for each in where.split("-"))
         if start <= at < end and "x" in flags:
