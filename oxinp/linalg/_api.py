@@ -14,7 +14,8 @@ from oxinp._api.fronts import as_ours, enter_without_reading, implements
 from oxinp._api.rebound import product_of_sizes, rebound, replace
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.results import types
+from oxinp._core.lazy.results import types, wrap_pending
+from oxinp._core.memory.storage import SHARED
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
 from oxinp._core.ops.matmul import contract
@@ -49,7 +50,7 @@ for _name in ("diagonal", "matrix_transpose"):
 
 
 _numpys_norm = rebound(np.linalg.norm)
-_root = UFUNC_OBJECTS["sqrt"].methods[0]
+_root, _roots = UFUNC_OBJECTS["sqrt"].methods[0], UFUNC_OBJECTS["sqrt"].operations[0].pairs
 
 
 def _norm_of_vector(x: Any, *others: Any, **options: Any) -> Any:
@@ -60,7 +61,11 @@ def _norm_of_vector(x: Any, *others: Any, **options: Any) -> Any:
     if balance.limit or not layout.size:
         return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x))
     total = inner(x, x)
-    return UFUNC_OBJECTS["sqrt"](contract(x, x, -1)) if total is None else _root(total)  # as `matmul` has it
+    if total is None:
+        return UFUNC_OBJECTS["sqrt"](contract(x, x, -1))  # as `matmul` has it
+    graph, leaves, mask = total._held.value  # the root's own operator, spelled out
+    record = None if mask & SHARED else _roots.get((graph,))
+    return _root(total) if record is None or record.graph is None else wrap_pending((record.graph, leaves, mask))
 
 
 @implements("linalg.norm", ahead=_norm_of_vector)

@@ -214,9 +214,13 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
 
     For new sizes it is done by arithmetic, unless the first has a leaf twice.
     """
-    first, second, own = u[0], v[0], u[1]
-    is_short = (len(own) == 1 or (len(own) == 2 and own[0] is not own[1])) and len(own) * len(v[1]) <= FEW
-    positions, leaves, mask = _join_few(u, v) if is_short else join_two(u, v)
+    (first, own, mask), (second, others, bits) = u, v
+    positions: tuple[tuple[int, ...], ...] | None
+    if len(own) == 1 and len(others) == 2 and (place := _place_of(own[0], first, others, second)) is not None:
+        positions, leaves, mask = _ONE_OF_TWO[place], (*own, others[1 - place]), mask | bits
+    else:
+        is_short = (len(own) == 1 or (len(own) == 2 and own[0] is not own[1])) and len(own) * len(others) <= FEW
+        positions, leaves, mask = _join_few(u, v) if is_short else join_two(u, v)
     if mask & SHARED:
         return None
     key = first, second, positions, None
@@ -229,6 +233,18 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     ):
         record = renew(operation, operation.records, key, (first, second), positions[1])
     return None if record is None or record.graph is None else (record.graph, leaves, mask)
+
+
+_ONE_OF_TWO = ((0,), (0, 1)), ((0,), (1, 0))
+"""Positions of a leaf and of two of which one is it, by the place of that one."""
+
+
+def _place_of(entry: Any, graph: Graph, others: tuple[Any, ...], second: Graph) -> int | None:
+    """Return which of two other leaves of a graph the only one of a graph is, if one is, and not both."""
+    (where,), (left, right) = graph.leaves, second.leaves
+    if others[0] is entry and left is where:
+        return None if others[1] is entry and right is where else 0
+    return 1 if others[1] is entry and right is where else None
 
 
 FEW = 12

@@ -7,6 +7,7 @@ else is left to `record` and `stores`, whose results these are, bit for bit.
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -26,7 +27,7 @@ from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, device, followers, note_update, singles
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import types
-from oxinp._core.lazy.writing import flush_readers, is_direct, read_back, write_result
+from oxinp._core.lazy.writing import MAX_GONE, flush_readers, is_direct, read_back, write_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
@@ -140,17 +141,25 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
     if here.are_several or schedule.room < 0 or REPORTS or not layout.size or layout.ndim > MAX_NDIM:
         return False
-    chain = _chain(value, layout)
+    held = None if value._held is None else value._held.value
+    if held is not None and (graph := held[0]).nodes and graph.layout is value._known and graph.shape == layout.shape:
+        if held[2] & SHARED or graph.structure.is_flagged:  # `_chain`, spelled out
+            return False
+        graph.met += 1
+        chain: _Chain | None = (graph.structure, graph.leaves, held[1], held[2], graph)
+    else:
+        chain = _chain(value, layout)
     if chain is None:
         return False
-    structure, seen, (entry, *_), _, _ = chain
+    structure, seen, entries, _, graph = chain
+    if structure.dtype is not layout.dtype:
+        return False
     own = array._known or array._layout
-    if structure.dtype is not layout.dtype or (layout.size == own.size and layout.same(own)):
+    if layout.size == own.size and layout.same(own):
         return False
     storage = array._held or array._storage
     if structure.nodes:
-        graph = chain[4]
-        if CALLS and graph is not None and layout.ndim < 2 and row_launches.is_worth_a_look(graph, chain[2], layout):
+        if CALLS and graph is not None and layout.ndim < 2 and row_launches.is_worth_a_look(graph, entries, layout):
             is_done = None
             try:
                 with FIRST_LOCK:  # `attempt`, spelled out
@@ -161,7 +170,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
                 return True
         is_known = structure.planner is not None or (graph is not None and graph.programs is not None)
         if CALLS and is_known:  # to run without these
-            for waiting in chain[2]:
+            for waiting in entries:
                 if type(waiting) is Pending and (call := waiting.call) is not None:
                     call.run()
         is_written = write_part(storage, layout, chain, value._held, False)
@@ -170,6 +179,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         schedule.materialise(value._held or value._storage)
         chain = _chain(value, layout)
         return chain is not None and not chain[0].nodes and bool(write_part(storage, layout, chain, None, False))
+    entry = entries[0]
     if type(entry) is Pending and entry.call is not None:
         if value._known is not seen[0]:
             return False
@@ -310,7 +320,8 @@ def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage |
     if not (layout._injective or layout.is_injective) or (type(buffer) is Pending and buffer.call is not None):
         return False
     assert graph is not None
-    others = [other for each in schedule.PENDING if (other := each()) is not None and other is not source]
+    references = schedule.PENDING[:]
+    others = [other for other in filter(None, map(operator.call, references)) if other is not source]
     found = row_launches.launch_of(graph, entries, layout, others)
     if found is None:
         return False
@@ -319,7 +330,7 @@ def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage |
             reads_it = own_mask
     if reads_it and layout.size > 1:
         return False
-    if CALLS or schedule.PENDING:
+    if others or len(CALLS) > 1 or len(references) > MAX_GONE or references != schedule.PENDING:
         flush_readers(value, source, found.calls[0], layout)
     if storage.value is not value:  # memory for these may have taken it
         return False

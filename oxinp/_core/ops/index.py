@@ -117,7 +117,7 @@ def getitem(array: Handle, key: Any) -> Any:
             return found
         if not placement.wants_mirror(storage, layout.nbytes, is_element):
             if is_element:
-                return _element(array, layout)
+                return element(array, layout)
             part = view_at(array, layout)
             part._at = key
             return part
@@ -199,6 +199,8 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     array = without_class(array) if type(array) in SUBCLASSES else array
     storage = array._held or array._storage
     host = storage.host
+    if host is None and type(type(value)) is types.scalar_type and _set_element(array, storage, key, value):
+        return
     if type(key) is types.ndarray and (
         (type(value) is types.ndarray and value._known is None and write_masked(array, key, value))
         or (type(value) in _PLAIN and host is None and _is_on_device(array, key) and fill(array, key, value))
@@ -248,17 +250,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
                     return
             elif is_part and given_storage is not None and straight.bring(array, layout, value):
                 return
-        elif straight.assign(array, layout, value) or _is_replaced(array, layout, value):
+        elif (
+            straight.assign(array, layout, value)
+            or _is_replaced(array, layout, value)
+            or _is_stored(array, layout, value, given_storage)
+        ):
             return
-        elif _is_plain_copy(array, layout, value._layout):
-            held = expression(value)
-            source = given_storage if is_waiting(held) else None
-            try:
-                store(view_at(array, layout), held, source)
-            except Unsupported:  # a dtype that has no kernels, or elements that are not at multiples of their size
-                pass
-            else:
-                return
     elif (found := _set_on_host(array, storage, key, value)) is None:
         return
     else:
@@ -266,6 +263,23 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if is_element and not isinstance(value, np.generic | int | float):
         value = _single(value, layout)
     assign(array if layout.same(array._layout) else view_at(array, layout), value)
+
+
+def _set_element(array: Handle, storage: Storage, key: Any, value: Any) -> bool:
+    """Do what `setitem` does of a scalar of the device's and an element there; False where nothing has been done."""
+    whole = array._known
+    if not whole or not whole.ndim or (type(key) is not int and type(key) is not tuple):
+        return False
+    located, given = part_of(whole, key), value._held or value._storage
+    if located is None or not located[1] or located[0].nbytes > SMALL_NBYTES or given is storage:
+        return False
+    layout = located[0]
+    if placement.wants_mirror_to_write(storage, layout.nbytes, given):
+        fetch_storage(storage)
+    elif given.host is None and (straight.assign(array, layout, value) or _is_stored(array, layout, value, given)):
+        return True
+    assign(view_at(array, layout), value)
+    return True
 
 
 def _set_on_host(array: Handle, storage: Storage, key: Any, value: Any) -> tuple[Layout, bool, Any] | None:
@@ -440,6 +454,18 @@ def _is_plain_copy(array: Handle, layout: Layout, given: Layout) -> bool:
     )
 
 
+def _is_stored(array: Handle, layout: Layout, value: Handle, given: Storage) -> bool:
+    """Store a value into a part of an array, in `layout`, as it is; tell whether that was done."""
+    if not _is_plain_copy(array, layout, value._layout):
+        return False
+    held = expression(value)
+    try:
+        store(view_at(array, layout), held, given if is_waiting(held) else None)
+    except Unsupported:  # a dtype that has no kernels, or elements that are not at multiples of their size
+        return False
+    return True
+
+
 def _is_replaced(array: Handle, layout: Layout, value: Handle) -> bool:
     """Let a whole array, in `layout`, be what is to be computed, as in ``x[:] = y + z``; tell whether that was done."""
     own, given = array._known, (value._held or value._storage).value
@@ -479,7 +505,7 @@ def _single(value: Any, layout: Layout) -> Any:
     return value
 
 
-def _element(array: Handle, layout: Layout) -> Any:
+def element(array: Handle, layout: Layout) -> Any:
     """Return one element as a scalar: a copy, made when it is read or when the array is about to change."""
     storage = array._held or array._storage
     value: Any = storage.value
@@ -488,12 +514,12 @@ def _element(array: Handle, layout: Layout) -> Any:
         if value is None:  # another thread has brought it to the host meanwhile, and may hold it there
             return fetch(view_at(array, layout))[()]
     _, leaves, mask = value
-    element = layout.read or reading(layout)  # `read`, spelled out
+    read = layout.read or reading(layout)  # `read`, spelled out
     if layout.offset:
         leaves = (entry_at(layout.offset, leaves[0]),)
-    known = element.programs  # `copying`, spelled out
+    known = read.programs  # `copying`, spelled out
     graph = None if known is None else known.get(("copy", layout.dtype))
-    found = wrap_pending((graph or copying(element.layout, layout.dtype), leaves, mask))
+    found = wrap_pending((graph or copying(read.layout, layout.dtype), leaves, mask))
     if layout.dtype.kind in KINDS:
         note_source(found, storage)
     return found

@@ -61,6 +61,8 @@ def make(leader, types):
                 kind = type(b)
                 if kind is float or kind is int or leader((a, b)) is None:
                     result = self._plain(a, b)
+            elif type(kind) is types.scalar_type:
+                return self._call((a, b), kwargs)
             elif (kind is float or kind is int or kind in NUMBERS) and type(b) is ndarray:
                 result = self._reflected(b, a)
             elif (kind in NUMBERS or kind is float) and (type(b) in NUMBERS or type(b) is float):

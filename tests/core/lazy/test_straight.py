@@ -328,3 +328,78 @@ def test_results_go_to_elements_in_few_functions(entered, launches):
     assert len(entered(lambda: write(61))) <= (24 if sys.version_info >= (3, 12) else 30)  # with machine code
     wanted[60:62] = 599.0
     assert_same(found, wanted)
+
+
+ELEMENTS = [
+    "v[0] += np.copysign(np.linalg.norm(v), v[0])",
+    "v[i] = v[i + 1] * v[i + 2] - v[i]",
+    "v[i] -= v[i + 1] * v[i]",
+    "v[i] = np.sqrt(v @ v)",
+    "v[i] = v @ w",
+    "v[i] = w[i]",
+    "v[-1] = -v[0]",
+    "m[i, i] = m[i, i + 1] + v[i]",
+    "m[i, -1] -= v @ m[:, i]",
+    "v[i] = v[i]",
+    "w[i] = v[i] * v[i]",
+    "c[i] = v[i] + w[i]",
+    "n[i] = w[i]",
+    "v[i:][0] = v.sum() / v[i]",
+]
+
+
+def run_elements(xp, statement, count=20):
+    """Return what loops over elements leave behind: arrays, and scalars that were read and made before writes."""
+    rng = numpy.random.default_rng(3)
+    shapes = {"v": 600, "w": 600, "m": (600, 600), "c": 600, "n": 600}
+    kinds = {"c": complex, "n": numpy.float32}
+    given = {name: xp.array(rng.random(shape).astype(kinds.get(name, float))) * 1 for name, shape in shapes.items()}
+    code = compile(statement, "statement", "exec")
+    kept = []
+    for i in range(count):
+        kept.append(given["v"][i] - given["v"][0])
+        kept.append(given["v"][1:3] * 2.0)
+        exec(code, {"np": xp, "i": i, **given})  # noqa: S102 - a table of statements
+        if i % 3 == 0:
+            given["v"] /= 1.5
+    return [*given.values(), *kept]
+
+
+@pytest.mark.parametrize("statement", ELEMENTS)
+@pytest.mark.parametrize("is_native", [False, True])
+def test_elements_that_are_given_scalars_are_numpys(statement, is_native, config):
+    config.machine_code = is_native
+    expected = run_elements(numpy, statement)
+    with balance.suspended():
+        found = run_elements(oxinp, statement)
+    for each, wanted in zip(found, expected, strict=True):
+        numpy.testing.assert_allclose(numpy.asarray(each), wanted, rtol=1e-5 if wanted.dtype == "f4" else 1e-12)
+
+
+def test_an_element_of_an_array_is_not_given_what_it_is_already(config):
+    config.machine_code = False
+    v = oxinp.ones(600) * 2.0
+    scalar = v[3]
+    v[3] = scalar
+    assert float(v[3]) == float(scalar) == 2.0
+
+
+def test_an_element_of_what_may_not_be_written_to_is_refused():
+    v = oxinp.ones(600) * 2.0
+    v.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        v[0] = v[1]
+    with pytest.raises(IndexError):
+        (oxinp.ones(600) * 2.0)[600] = v[1]
+
+
+def test_flags_are_told_of_where_an_element_is_written():
+    def write(v):
+        for i in range(20):
+            v[i] = v[i + 1] * v[i + 2]
+            float(v[i])
+
+    for xp in (numpy, oxinp):
+        v = xp.ones(600) * 1e300
+        with xp.errstate(all="raise"), pytest.raises(FloatingPointError):
+            write(v)
