@@ -16,7 +16,7 @@ from oxinp._core.lazy.schedule import materialise
 from oxinp._core.memory.layout import MAX_NESTED_PARTS, Layout
 from oxinp._core.memory.parts import PART
 from oxinp._core.memory.storage import Storage
-from oxinp._core.native import objects
+from oxinp._core.native import objects, reading
 from oxinp._core.native.assigning import address_of
 from oxinp._core.native.call import Call
 from oxinp._core.native.function import AT, HELD, HOST, KNOWN, LIMIT, NONE, SEEN, STORED_HOST, VALUE, VIEW, Function
@@ -638,15 +638,36 @@ def return_device_part(function: Function, label: str) -> None:
     code.move("r14", "r12")
     code.set("rcx", id(False))
     code.compare("r15", "rcx")
-    code.jump("asked", "ne")
+    code.jump("one element", "ne")
     _require_more(function, _AT["nbytes"], SMALL_NBYTES, "asked")
     _require_unasked(function, "asked")
     _return_view(function)
+    _return_element(function)
     code.label("asked")
     function.drop("r14")
     code.label("no part")
     function.drop("r13")
     call_python(function, getitem, "rbx", "rbp")
+    code.jump("return")
+
+
+def _return_element(function: Function) -> None:
+    """Lay out ``one element``: return that of the layout in `r14` by the code that `reading` describes, or go on."""
+    code, is_read, address = function.code, function.new_label(), reading.address_of(function.kind)
+    code.label("one element")
+    if not address:
+        return
+    function.call(address, "rbx", "r14")
+    code.move("r15", "rax")
+    code.compare_number("r15", 0)
+    code.jump(is_read, "ne")
+    code.call(objects.address("PyErr_Occurred"))
+    code.compare_number("rax", 0)
+    code.jump("asked", "e")
+    code.label(is_read)
+    for register in ("r14", "r13"):
+        function.drop(register)
+    code.move("rax", "r15")
     code.jump("return")
 
 
