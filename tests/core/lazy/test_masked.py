@@ -661,7 +661,7 @@ def test_rows_of_a_mask_that_nobody_has_counted_are_weighed_as_few(monkeypatch):
     rows = np.asarray(x) * 1.0
     np.evaluate(rows)
     costs = []
-    monkeypatch.setattr(Balance, "recorded", lambda _, nbytes, cost, price: costs.append(cost))  # noqa: ARG005
+    monkeypatch.setattr(Balance, "recorded", lambda _, nbytes, cost, price: costs.append(cost))
     selected = rows[rows[:, 0] > 1]
     assert type(selected._held) is Masked
     assert costs == [selections.BYTES_PER_ELEMENT * len(x) + rows.nbytes / 4]
