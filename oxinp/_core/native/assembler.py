@@ -15,6 +15,8 @@ _NUMBERS |= {f"r{i}": i for i in range(8, 16)}
 _CONDITIONS = {"e": 4, "ne": 5, "b": 2, "ae": 3, "a": 7, "be": 6, "s": 8, "ns": 9, "l": 12, "ge": 13, "le": 14, "g": 15}
 _JUMPS = {"": b"\xe9" + bytes(4), **{name: bytes((0x0F, 0x80 | i)) + bytes(4) for name, i in _CONDITIONS.items()}}
 
+_SETS = {name: bytes((0x48 | (reg >> 3), 0xB8 | (reg & 7))) for name, reg in _NUMBERS.items()}
+
 _NUMBER = struct.Struct("<i")
 _ADDRESS = struct.Struct("<Q")
 
@@ -24,11 +26,11 @@ END = "end"
 
 # Code has thousands of instructions, and few ways to begin one.
 @functools.cache
-def _of_memory(opcode: bytes, reg: int, base: str, is_wide: bool) -> bytes:
+def _of_memory(opcode: bytes, reg: int, base: str, displacement: int, is_wide: bool) -> bytes:
     number = _NUMBERS[base]
     rex = 0x40 | (is_wide << 3) | ((reg >> 3) << 2) | (number >> 3)
     more = b"\x24" if number & 7 == 4 else b""  # `rsp` and `r12` take a second byte
-    return bytes((rex, *opcode, 0x80 | ((reg & 7) << 3) | (number & 7))) + more
+    return bytes((rex, *opcode, 0x80 | ((reg & 7) << 3) | (number & 7))) + more + _NUMBER.pack(displacement)
 
 
 @functools.cache
@@ -54,7 +56,7 @@ class Assembler:
         self._uses: list[tuple[int, str]] = []
 
     def _with_memory(self, opcode: bytes, reg: int, base: str, displacement: int, *, is_wide: bool = True) -> None:
-        self._code += _of_memory(opcode, reg, base, is_wide) + _NUMBER.pack(displacement)
+        self._code += _of_memory(opcode, reg, base, displacement, is_wide)
 
     def _with_registers(self, opcode: int, reg: int, other: str) -> None:
         self._code += _of_registers(opcode, reg, other)
@@ -270,8 +272,7 @@ class Assembler:
 
     def set(self, target: str, number: int) -> None:
         """``target = number``, of 64 bits: an address or a count."""
-        reg = _NUMBERS[target]
-        self._code += bytes((0x48 | (reg >> 3), 0xB8 | (reg & 7))) + _ADDRESS.pack(number)
+        self._code += _SETS[target] + _ADDRESS.pack(number)
 
     def push(self, register: str) -> None:
         reg = _NUMBERS[register]
@@ -316,10 +317,11 @@ class Assembler:
 
     def assembled(self) -> bytes:
         """Return the code, which runs wherever it lies."""
-        self._labels[END] = len(self._code)
+        code, labels, pack = self._code, self._labels, _NUMBER.pack_into
+        labels[END] = len(code)
         for place, name in self._uses:
-            _NUMBER.pack_into(self._code, place, self._labels[name] - place - 4)
-        return bytes(self._code)
+            pack(code, place, labels[name] - place - 4)
+        return bytes(code)
 
 
 _stand_ins = count(0x6E65772066726F6D)
