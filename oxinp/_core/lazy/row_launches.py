@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import math
 from functools import partial
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -254,19 +255,20 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
         What else may be pending.
     """
     calls: list[Call] = []
+    waiting: list[Pending] = []
     key: tuple[Any, ...] = graph, target.strides, target.alignment % ACCESS
     given = entries
     for entry in entries:
         if type(entry) is Pending and (call := entry.call) is not None and call.leaves is not None:
             key += (call.bound,)
+            waiting.append(entry)
             calls.append(call)
             given += call.leaves
     known = _KNOWN.get(key) or (_KNOWN.recall(key) if _KNOWN.old else None)
     if known is None or known[0] != config.version or (len(calls) > 1 and len(set(calls)) < len(calls)):
         return _find(graph, entries, target, others)
-    for entry in entries:
-        if type(entry) is Pending and (call := entry.call) is not None and _is_needed(entry, call, others):
-            return None
+    if any(map(_is_needed, waiting, calls, repeat(others))):
+        return None
     _, run, backend, constants, alike = known
     if _is_reused(alike):
         return None

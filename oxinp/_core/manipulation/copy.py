@@ -10,13 +10,14 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.hearing import call_numerical, check_cast, put
+from oxinp._core.errors.state import current, quiet
 from oxinp._core.host.fallback import call
 from oxinp._core.lazy import explain, placement, straight
 from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, expression, fetch, host_view
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, expression, fetch, host_view
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import store, target_of
@@ -24,6 +25,7 @@ from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.memory.broadcast import broadcasts_to
 from oxinp._core.memory.dtypes import CARRIERS, DEVICE_TYPES, FLOAT64, is_dtype_class
 from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import Value
 
 _MOST = 1 << 48  # bytes that a copy may have, as far as addresses go
 
@@ -44,11 +46,23 @@ def copy(array: Handle, order: Any = "C") -> Any:
         return permuted(array, axes, copy)
     if layout.dtype not in DEVICE_TYPES and (carried := _carried(array)) is not array:
         return own(view_at(copy(carried), Layout.of(layout.dtype, layout.shape)))
-    try:
-        value = express(COPY, (array,), Layout.of(layout.dtype, layout.shape))
-    except Unsupported:
-        return wrap_host(host_view(array).copy(order))
+    target = Layout.of(layout.dtype, layout.shape)
+    value = _recorded_again(array, target) if host is None else None
+    if value is None:
+        try:
+            value = express(COPY, (array,), target)
+        except Unsupported:
+            return wrap_host(host_view(array).copy(order))
     return wrap_pending(value) if layout.ndim else wrap_pending(value, as_array=True)
+
+
+def _recorded_again(array: Handle, target: Layout) -> Value | None:
+    """Return what `express` does of a copy of an array on the device that has been recorded before; else None."""
+    if (array._held or array._storage).value is None or current() is not quiet.state:
+        return None
+    graph, leaves, mask = chain(array)
+    record = COPY.records.get((graph, None, target)) if mask else None
+    return None if record is None or record.graph is None or record.scalars else (record.graph, leaves, mask)
 
 
 def _carried(array: Handle) -> Handle:
