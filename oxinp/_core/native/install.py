@@ -27,6 +27,7 @@ from oxinp._core.lazy.chains import entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
 from oxinp._core.lazy.handle import chain
+from oxinp._core.lazy.placement import wants_mirror
 from oxinp._core.lazy.results import pending, wrap_pending, wrap_result
 from oxinp._core.lazy.straight import write_part
 from oxinp._core.memory.layout import Layout, dense_of, spread
@@ -225,6 +226,7 @@ _RECORDING = (
         recorded,
         renew_pair,
         spread,
+        wants_mirror,
         wrap_pending,
         wrap_result,
         write_part,

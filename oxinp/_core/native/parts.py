@@ -639,9 +639,11 @@ def return_device_part(function: Function, label: str) -> None:
     code.set("rcx", id(False))
     code.compare("r15", "rcx")
     code.jump("one element", "ne")
-    _require_more(function, _AT["nbytes"], SMALL_NBYTES, "asked")
+    _require_more(function, _AT["nbytes"], SMALL_NBYTES, "small part")
     _require_unasked(function, "asked")
+    code.label("unasked")
     _return_view(function)
+    _count_small(function)
     _return_element(function)
     code.label("asked")
     function.drop("r14")
@@ -649,6 +651,18 @@ def return_device_part(function: Function, label: str) -> None:
     function.drop("r13")
     call_python(function, getitem, "rbx", "rbp")
     code.jump("return")
+
+
+def _count_small(function: Function) -> None:
+    """Lay out ``small part``: go to ``unasked`` where it is only to be counted, as `reading` does."""
+    code, address = function.code, reading.counting_address(function.kind)
+    code.label("small part")
+    if address:
+        code.load("r12", "r14", _AT["nbytes"])
+        function.call(address, "r13", "r12")
+        code.compare_number("rax", 0)
+        code.jump("unasked", "ne")
+    code.jump("asked")
 
 
 def _return_element(function: Function) -> None:

@@ -1,7 +1,8 @@
 """An element of an array on the device, read in machine code: what `ops.index.getitem` does of it, as a rule.
 
-It is one of real or complex numbers, of an array that is not large and of which nothing speaks for the host yet. Where
-its like has been read before, and the array is computed, nothing of it is Python's.
+So are accesses to such arrays counted, as `placement` has it. An element is one of real or complex numbers, of an array
+that is not large and of which nothing speaks for the host yet. Where its like has been read before, and the array is
+computed, nothing of it is Python's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from oxinp._core.lazy.placement import (
     ACCESSES_OF_ANOTHER,
     MAX_IN_TURN,
     MIN_WINDOWED_NBYTES,
+    SMALL_NBYTES,
     Singles,
     accesses,
     alike,
@@ -27,6 +29,7 @@ from oxinp._core.lazy.results import wrap_pending
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage
 from oxinp._core.native import objects
+from oxinp._core.native.call import Call
 from oxinp._core.native.function import HELD, LIMIT, NONE, VALUE
 from oxinp._core.native.given import ROOM, call_given, give
 from oxinp._core.native.joining import ENTRIES_AT, GRAPH_AT, MASK_AT
@@ -66,13 +69,64 @@ elements had been used."""
 
 
 @functools.cache
+def counting_address(kind: type) -> int:
+    """Return where the code lies that counts an access as `placement.wants_mirror` does; 0 if there is none.
+
+    It is given a storage that is on the device only, and how many bytes of it are wanted, an integer of Python's.
+    It returns 1 where that is all; and 0, with nothing counted, where Python is to find out what is wanted.
+    """
+    if objects.VECTORCALL is None:  # objects that are not counted come with this
+        return 0
+    call = Making(kind, None)
+    code = call.code
+    call.begin()
+    call.begin_made()
+    call.unless_type("rbx", Storage, "undo")
+    call.unless_type("rbp", int, "undo")
+    _load_value(call)
+    _require_near(call)
+    _make_count(call)
+    code.set("rdi", id(accesses))
+    code.load("rsi", "rsp", COST)
+    code.load("rdx", "rsp", NEW)
+    code.call(objects.address("PyDict_SetItem"))
+    code.store("rsp", NUMBER, "rax")
+    code.test_with("rsp", NUMBER, 1)
+    code.jump("undo", "ne")
+    code.set("r14", 1)
+    code.jump("give back")
+    return call.end_made()
+
+
+def wants_mirror(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `placement.wants_mirror`."""
+    call, address = Call(kind, before), counting_address(kind)
+    code = call.code
+    call.begin_call(2, 3, keywords="keywords")
+    call.require_keyword("is_given_result", 3)
+    for count in (2, 3):
+        code.label(f"{count} arguments")
+    if not address:
+        code.jump("general")
+    for register, place in (("rdi", 0), ("rsi", 8)):
+        code.load(register, "rbp", place)
+    code.call(address)
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.set("rax", id(False))
+    call.end_call()
+    return code.assembled()
+
+
+@functools.cache
 def address_of(kind: type) -> int:
     """Return where the code lies that reads an element; 0 if there is none.
 
     It is given the array, one that is on the device only, and the layout of the element, and returns a new scalar; or 0
     where an error has been raised, and where Python is to do it, which nothing has been counted of then.
     """
-    if objects.VECTORCALL is None:  # objects that are not counted come with this
+    address = counting_address(kind)
+    if not address:
         return 0
     call = Making(kind, None, ROOM)
     code = call.code
@@ -81,19 +135,24 @@ def address_of(kind: type) -> int:
     code.store("rsp", _LAYOUT, "rbp")
     call.begin_made()
     require_usual(call)
+    _require_number(call)
+    code.load("rbx", "rbx", HELD)
+    code.compare_number("rbx", 0)
+    code.jump("undo", "e")
+    call.unless_type("rbx", Storage, "undo")
     _load_value(call)
-    _require_near(call)
-    _make_count(call)
+    load_number(call, "rax", "r13", LAYOUT["nbytes"])
+    code.compare_number("rax", MIN_WINDOWED_NBYTES)
+    code.jump("undo", "ge")
     _load_graph(call)
     _make_value(call)
     code.label("is made")
-    code.set("rdi", id(accesses))
-    code.load("rsi", "rsp", COST)
-    code.load("rdx", "rsp", NEW)
-    code.call(objects.address("PyDict_SetItem"))
-    code.store("rsp", NUMBER, "rax")
-    code.test_with("rsp", NUMBER, 1)
-    code.jump("undo", "ne")
+    code.load("rdx", "rsp", _LAYOUT)
+    code.load("rsi", "rdx", LAYOUT["nbytes"])
+    code.move("rdi", "rbx")
+    code.call(address)
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
     code.compare_number_with("rsp", RESULT, 0)
     code.jump("in Python", "e")
     give(call, ("rsp", RESULT))
@@ -108,8 +167,8 @@ def address_of(kind: type) -> int:
     return call.end_made()
 
 
-def _load_value(call: Making) -> None:
-    """Let `r12` have the storage, `r14` its value, and `r13` the layout of that."""
+def _require_number(call: Making) -> None:
+    """Go on with a layout, in `rbp`, of a real or complex number that kernels read where it lies."""
     code = call.code
     code.load("rdx", "rbp", LAYOUT["dtype"])
     for dtype, key in _COPIES.items():
@@ -126,11 +185,12 @@ def _load_value(call: Making) -> None:
     code.set("rcx", id(True))
     code.compare_with("rbp", LAYOUT["is_aligned"], "rcx")
     code.jump("undo", "ne")
-    code.load("r12", "rbx", HELD)
-    code.compare_number("r12", 0)
-    code.jump("undo", "e")
-    call.unless_type("r12", Storage, "undo")
-    code.load("r14", "r12", VALUE)
+
+
+def _load_value(call: Making) -> None:
+    """Let `r14` have the value of the storage in `rbx`, which nobody shares, and `r13` the layout of that."""
+    code = call.code
+    code.load("r14", "rbx", VALUE)
     call.unless_type("r14", tuple, "undo")
     call.keep_at(GIVEN_VALUE, "r14")
     code.load("rdx", "r14", GRAPH_AT)
@@ -144,22 +204,87 @@ def _load_value(call: Making) -> None:
 
 
 def _require_near(call: Making) -> None:
-    """Go on if the array, of the layout in `r13`, is of no size for the host or for a window, and nobody follows."""
+    """Go on if an array, of the layout in `r13`, is not the host's by its size, nor followed, and few bytes are wanted.
+
+    How many these are is in `rbp`.
+    """
     code, is_unlimited = call.code, call.new_label()
     code.set("rax", id(followers))
     code.compare_number_with("rax", SIZE, 0)
     code.jump("undo", "ne")
-    load_number(call, "r15", "r13", LAYOUT["nbytes"])
-    code.compare_number("r15", MIN_WINDOWED_NBYTES)
-    code.jump("undo", "ge")
+    load_small(call, "rdx", "rbp", "undo")
+    code.compare_number("rdx", SMALL_NBYTES)
+    code.jump("undo", "g")
     code.set("rdx", id(balance))
     code.set("rcx", id(0))
     code.compare_with("rdx", LIMIT, "rcx")
     code.jump(is_unlimited, "e")
-    load_number(call, "rax", "rdx", LIMIT)
-    code.compare("r15", "rax")
+    load_number(call, "r15", "rdx", LIMIT)
+    load_number(call, "rax", "r13", LAYOUT["nbytes"])
+    code.compare("rax", "r15")
     code.jump("undo", "l")
     code.label(is_unlimited)
+
+
+def _make_count(call: Making) -> None:
+    """Let the stack have a reference to the storage, and what is known of accesses with this one; `rbx` changes."""
+    code, is_least = call.code, call.new_label()
+    code.move("rdi", "rbx")
+    code.set("rsi", 0)
+    code.call(objects.address("PyWeakref_NewRef"))
+    call.made(COST, "rsi")
+    code.set("rdi", id(accesses))
+    code.call(objects.address("PyDict_GetItem"))
+    code.set("rdx", id(singles))
+    code.load("rdx", "rdx", _NUM_USED)
+    code.store("rsp", _USED, "rdx")
+    code.compare_number("rax", 0)
+    code.jump("is known", "ne")
+    code.set("rdx", id(accesses))
+    code.compare_number_with("rdx", SIZE, MAX_IN_TURN)
+    code.jump("undo", "ge")
+    code.label("is first")
+    code.set("rbx", id(1))
+    call.make_tuple(NEW, "rdi", "rbx", ("r14", MASK_AT), "rbp", ("rsp", _USED))
+    code.jump("is counted")
+    code.label("is known")
+    code.move("r12", "rax")
+    call.keep_at(KEPT, "r12")
+    code.load("rsi", "r12", _COUNT_AT)
+    load_small(call, "rdx", "rsi", "undo")
+    code.compare_number("rdx", 0)
+    code.jump("undo", "e")
+    code.store("rsp", NUMBER, "rdx")
+    code.load("rdx", "r12", _MASK_AT)
+    code.compare_with("r14", MASK_AT, "rdx")
+    code.jump("is in turn", "e")
+    load_number(call, "r13", "r12", _MASK_AT)
+    load_number(call, "rax", "r14", MASK_AT)
+    code.compare("rax", "r13")
+    code.jump("is first", "ne")
+    code.label("is in turn")
+    code.load("rdi", "rsp", NUMBER)
+    code.add("rdi", 1)
+    code.compare_number("rdi", ACCESSES_BEFORE_MIRROR)
+    code.jump("undo", "g")
+    code.compare_number("rdi", ACCESSES_OF_ANOTHER)
+    code.jump("is no other", "le")
+    code.set("rax", id(alike))
+    code.compare_number_with("rax", SIZE, 0)
+    code.jump("undo", "ne")
+    code.label("is no other")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(KEY, "rax")
+    code.load("rdx", "r12", _USED_AT)
+    code.store("rsp", _USED, "rdx")
+    load_number(call, "r13", "r12", _LEAST_AT)
+    load_small(call, "rdx", "rbp", "undo")
+    code.compare("rdx", "r13")
+    code.jump(is_least, "l")
+    code.load("rbp", "r12", _LEAST_AT)
+    code.label(is_least)
+    call.make_tuple(NEW, "rdi", ("rsp", KEY), ("r14", MASK_AT), "rbp", ("rsp", _USED))
+    code.label("is counted")
 
 
 def _load_graph(call: Making) -> None:
@@ -190,68 +315,6 @@ def _load_graph(call: Making) -> None:
     call.keep_at(NEW_GRAPH, "r15")
 
 
-def _make_count(call: Making) -> None:
-    """Let the stack have a reference to the storage, and what is known of accesses with this one; `rbx` changes."""
-    code, is_least = call.code, call.new_label()
-    code.move("rdi", "r12")
-    code.set("rsi", 0)
-    code.call(objects.address("PyWeakref_NewRef"))
-    call.made(COST, "rsi")
-    code.set("rdi", id(accesses))
-    code.call(objects.address("PyDict_GetItem"))
-    code.set("rdx", id(singles))
-    code.load("rdx", "rdx", _NUM_USED)
-    code.store("rsp", _USED, "rdx")
-    code.compare_number("rax", 0)
-    code.jump("is known", "ne")
-    code.set("rdx", id(accesses))
-    code.compare_number_with("rdx", SIZE, MAX_IN_TURN)
-    code.jump("undo", "ge")
-    code.label("is first")
-    code.set("rbx", id(1))
-    call.make_tuple(NEW, "rdi", "rbx", ("r14", MASK_AT), ("rbp", LAYOUT["nbytes"]), ("rsp", _USED))
-    code.jump("is counted")
-    code.label("is known")
-    code.move("r15", "rax")
-    call.keep_at(KEPT, "r15")
-    code.load("rsi", "r15", _COUNT_AT)
-    load_small(call, "rdx", "rsi", "undo")
-    code.compare_number("rdx", 0)
-    code.jump("undo", "e")
-    code.store("rsp", NUMBER, "rdx")
-    code.load("rdx", "r15", _MASK_AT)
-    code.compare_with("r14", MASK_AT, "rdx")
-    code.jump("is in turn", "e")
-    load_number(call, "r13", "r15", _MASK_AT)
-    load_number(call, "rax", "r14", MASK_AT)
-    code.compare("rax", "r13")
-    code.jump("is first", "ne")
-    code.label("is in turn")
-    code.load("rdi", "rsp", NUMBER)
-    code.add("rdi", 1)
-    code.compare_number("rdi", ACCESSES_BEFORE_MIRROR)
-    code.jump("undo", "g")
-    code.compare_number("rdi", ACCESSES_OF_ANOTHER)
-    code.jump("is no other", "le")
-    code.set("rax", id(alike))
-    code.compare_number_with("rax", SIZE, 0)
-    code.jump("undo", "ne")
-    code.label("is no other")
-    code.call(objects.address("PyLong_FromSsize_t"))
-    call.made(KEY, "rax")
-    code.load("rdx", "r15", _USED_AT)
-    code.store("rsp", _USED, "rdx")
-    load_number(call, "r13", "rbp", LAYOUT["nbytes"])
-    load_number(call, "rax", "r15", _LEAST_AT)
-    code.load("rbx", "r15", _LEAST_AT)
-    code.compare("r13", "rax")
-    code.jump(is_least, "ge")
-    code.load("rbx", "rbp", LAYOUT["nbytes"])
-    code.label(is_least)
-    call.make_tuple(NEW, "rdi", ("rsp", KEY), ("r14", MASK_AT), "rbx", ("rsp", _USED))
-    code.label("is counted")
-
-
 def _make_value(call: Making) -> None:
     """Let the stack have the value of the scalar."""
     code = call.code
@@ -268,4 +331,4 @@ def _make_value(call: Making) -> None:
     call.make_tuple(RESULT, "rdi", ("rsp", NEW_GRAPH), "r12", ("r14", MASK_AT))
 
 
-__all__ = ["address_of"]
+__all__ = ["wants_mirror"]  # of which functions of Python's have the names

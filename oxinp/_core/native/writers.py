@@ -24,6 +24,7 @@ from oxinp._core.native import (
     operators,
     parts,
     products,
+    reading,
     renewing,
     ufuncs,
     writing,
@@ -36,7 +37,7 @@ from oxinp._core.ufunc.table import UFUNCS
 _ROWS = {row.name: row for row in UFUNCS}
 _RECORDING = {
     name: getattr(module, name)
-    for module in (nodes, dense, lines, renewing, memory, writing)
+    for module in (nodes, dense, lines, reading, renewing, memory, writing)
     for name in module.__all__
 }
 

@@ -77,6 +77,43 @@ def test_elements_of_matrices_are_numpys(asked):
     assert not asked
 
 
+PARTS = [slice(3, 9), slice(None, None, -2), slice(5, 5), (slice(1, 4),), slice(-3, None)]
+
+
+@pytest.mark.parametrize("key", PARTS)
+@pytest.mark.parametrize("dtype", ["float64", "int64", "complex64"])
+def test_small_parts_are_numpys(dtype, key, asked):
+    array, given = vector(dtype)
+    found = [array[key] for _ in range(3)]
+    assert not asked
+    assert is_on_device(array)
+    for each in found:
+        assert each.base is array
+        numpy.testing.assert_array_equal(numpy.asarray(each * 1), given[key])
+    array[key] += array[key] * 2
+    given[key] += given[key] * 2
+    numpy.testing.assert_array_equal(numpy.asarray(array + 0), given)
+
+
+def test_small_parts_of_matrices_are_numpys(asked):
+    given = numpy.random.default_rng(5).random((300, 200))
+    array = oxinp.array(given) * 1.0
+    oxinp.evaluate(array)
+    parts = [array[7], array[1:, 3], array[2:5][1, ::2]]
+    assert not asked
+    for found, wanted in zip(parts, (given[7], given[1:, 3], given[3, ::2]), strict=True):
+        numpy.testing.assert_array_equal(numpy.asarray(found * 1), wanted)
+
+
+def test_small_parts_of_a_pending_array_stay_pending(asked):
+    array, given = vector()
+    doubled = array * 2.0
+    part = doubled[3:8]
+    assert not asked
+    assert doubled._storage.value[0].nodes
+    numpy.testing.assert_array_equal(numpy.asarray(part + 0), given[3:8] * 2.0)
+
+
 @pytest.mark.parametrize("dtype", ["int64", "bool"])
 def test_elements_that_are_fetched_with_others_are_left_to_python(dtype, asked):
     array, given = vector(dtype)
@@ -221,6 +258,47 @@ def test_what_python_raises_is_raised(monkeypatch):
     monkeypatch.setattr(index.schedule, "materialise", fail)
     with pytest.raises(MemoryError, match="no room"):
         pending[0]
+
+
+def state_after(accesses, config, *, is_native):
+    """Return what has been found and counted of accesses to a storage by calls of `wants_mirror`."""
+    config.machine_code = is_native
+    placement.alike.clear()
+    array, _ = vector()
+    storage, found = array._storage, []
+    for args, kwargs in accesses:
+        found.append((placement.wants_mirror(storage, *args, **kwargs), counted(array)))
+    return found
+
+
+CALLS = [
+    [((8,), {})] * 4,
+    [((8,), {"is_given_result": True})] * 4,
+    [((8, True), {})] * 18,
+    [((800,), {}), ((16, True), {}), ((900,), {}), ((8,), {})],
+    [((0,), {}), ((placement.SMALL_NBYTES,), {}), ((placement.SMALL_NBYTES + 1,), {}), ((8,), {})],
+    [((8, False, True), {})] * 17,
+    [((8,), {"is_read_by_elements": True})] * 3,
+]
+
+
+@pytest.mark.parametrize("accesses", CALLS)
+def test_calls_count_what_python_counts(accesses, config):
+    found = state_after(accesses, config, is_native=True)
+    assert found == state_after(accesses, config, is_native=False)
+    assert {type(wanted) for wanted, _ in found} == {bool}
+
+
+@pytest.mark.parametrize("limit", [100, 1 << 20])
+def test_what_is_the_hosts_by_its_size_is_wanted_there(limit, config, monkeypatch):
+    found = []
+    for is_native in (True, False):
+        monkeypatch.setattr(balance, "limit", 0)
+        config.machine_code = is_native
+        array, _ = vector()
+        monkeypatch.setattr(balance, "limit", limit)
+        found.append([placement.wants_mirror(array._storage, 8) for _ in range(2)])
+    assert found == [[limit > 8000] * 2] * 2
 
 
 def test_there_is_code():
