@@ -47,7 +47,9 @@ def planned(monkeypatch):
 
 def run(xp, program, given, numbers):
     a, v = (xp.array(each) + 0 for each in given)
-    return [xp.asarray(program(a, i, v)) for i in numbers]
+    if xp is np:
+        np.evaluate(a, v)
+    return [numpy.asarray(program(a, i, v)) for i in numbers]
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "c16", "i4"])
@@ -62,10 +64,10 @@ def test_products_of_nearby_extents_have_the_bits_of_their_plans(program, shape,
     elif program is columns or program is columns_of_all:
         given[1] = given[1][: shape[0]]
     run(np, program, given, numbers)
-    found = [numpy.asarray(each) for each in run(np, program, given, numbers)]
+    found = run(np, program, given, numbers)
     for kind in KINDS:
         monkeypatch.setattr(kind, "run_near", staticmethod(lambda *_: None))
-    wanted = [numpy.asarray(each) for each in run(np, program, given, numbers)]
+    wanted = run(np, program, given, numbers)
     assert [each.tobytes() for each in found] == [each.tobytes() for each in wanted]
     for own, numpys in zip(found, run(numpy, program, given, numbers), strict=True):
         numpy.testing.assert_allclose(own, numpys, rtol=1e-4 if dtype == "f4" else 1e-12)
@@ -78,6 +80,56 @@ def test_few_of_ever_smaller_ones_are_planned(program, planned):
     planned.clear()
     run(np, program, given, range(20, 240))
     assert len(planned) < 60
+
+
+def first_rows(a, i, v):
+    return a[:i] @ v
+
+
+def first_rows_turned(a, i, v):
+    return v[:i] @ a[:i]
+
+
+def first_columns(a, i, v):
+    return v @ a[:, :i]
+
+
+def check_bits(program, given, numbers, monkeypatch):
+    """Compare what is found of products like others to what is planned for each."""
+    run(np, program, given, numbers)
+    found = [each.tobytes() for each in run(np, program, given, numbers)]
+    for kind in KINDS:
+        monkeypatch.setattr(kind, "run_near", staticmethod(lambda *_: None))
+    assert found == [each.tobytes() for each in run(np, program, given, numbers)]
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "f4"])
+def test_products_of_small_elements_depend_on_how_many_columns_are_left_of_an_access(dtype, monkeypatch):
+    given = [numpy.random.default_rng(3).integers(0, 9, each).astype(dtype) for each in ((96, 4096), 96)]
+    check_bits(first_columns, given, range(4096 - 64, 4096), monkeypatch)
+
+
+@pytest.mark.parametrize("shape", [(36, 24000), (1100, 520), (520, 1100)])
+@pytest.mark.parametrize("program", [first_rows, first_rows_turned])
+def test_products_of_large_matrices_have_the_bits_of_their_plans(program, shape, monkeypatch, planned):
+    rng = numpy.random.default_rng(3)
+    given = [rng.random(each) for each in (shape, shape[1] if program is first_rows else shape[0])]
+    numbers = range(32, shape[0], max(1, shape[0] // 16))
+    for _ in range(2):
+        run(np, program, given, numbers)
+    planned.clear()
+    run(np, program, given, numbers)
+    assert not planned
+    check_bits(program, given, numbers, monkeypatch)
+
+
+def test_what_is_measured_of_a_large_matrix_is_asked(monkeypatch, planned):
+    given = [numpy.random.default_rng(3).random(each) for each in ((900, 700), 700)]
+    run(np, first_rows, given, (900, 899, 898, 300, 299))
+    monkeypatch.setattr(near_products, "unrolled", lambda *_: None)
+    planned.clear()
+    run(np, first_rows, given, (897, 298))
+    assert [product.left.shape for product in planned] == [(897, 700)]
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
@@ -100,7 +152,7 @@ def test_other_settings_have_products_planned_again(config):
     config.renew()
     found = run(np, rows, given, range(1, 90, 3))
     for own, numpys in zip(found, run(numpy, rows, given, range(1, 90, 3)), strict=True):
-        numpy.testing.assert_allclose(numpy.asarray(own), numpys, rtol=1e-12)
+        numpy.testing.assert_allclose(own, numpys, rtol=1e-12)
 
 
 def test_tables_do_not_grow_for_good(monkeypatch):

@@ -1,8 +1,7 @@
 """Products of vectors like ones that have run: launched by a few integers, with no plan made of them.
 
 A loop over the parts of a matrix multiplies vectors and matrices of ever other extents that lie alike. What these have
-in common is kept by how they lie and by how many bits their extents have, see `_kernels.reduce.nearby`, with what
-launches it. There is one device.
+in common is kept by how they lie, see `_kernels.reduce.nearby`, with what launches it. There is one device.
 """
 
 from __future__ import annotations
@@ -10,10 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
-from oxinp._core.lazy.executor import loaded
+from oxinp._core.lazy.executor import loaded, run_joined
 from oxinp._core.lazy.placement import device
-from oxinp._core.memory.layout import accessed
+from oxinp._core.memory.layout import ACCESS_NBYTES, accessed
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
+from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.nest import magic
+from oxinp._kernels.plan import NUM_FLAGS
+from oxinp._kernels.problem import MIN_COLUMNS
+from oxinp._kernels.reduce.nearby import CHUNKED, SERIAL, WHOLE
+from oxinp._kernels.reduce.passes import MAX_SERIAL
+from oxinp._kernels.reduce.rows import BLOCK
 
 if TYPE_CHECKING:
     from oxinp._core.memory.layout import Layout
@@ -21,14 +27,15 @@ if TYPE_CHECKING:
 
 MAX_KEPT = 1024
 _ONE_BLOCK = 1, 1, 1
-_REST = 3  # columns beyond a multiple of the widest access, of which there is a power of two
+_NO_KERNEL = None, None, None, None
 
 _Near = tuple[Any, ...]
-"""What nearby products have in common, None where that is nothing, the version of the settings, what launches them, and
-the backend."""
+"""The version of the settings, the backend, what launches such products, by how their elements are gone through, and
+what they have in common; None for all of that where it is nothing."""
 _columns: dict[Any, _Near] = {}
 _rows: dict[Any, _Near] = {}
 _lines: dict[Any, _Near] = {}
+_UNKNOWN: _Near = (-1,)
 
 
 def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int) -> Buffer | None:
@@ -44,78 +51,93 @@ def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: in
         Of the result.
     """
     length, width = right.shape
-    bits = length.bit_length(), width.bit_length(), width & _REST
-    near = _columns.get((left.strides, right.strides, left.alignment, right.alignment, left.dtype, bits))
-    if near is None or near[0] is None:
+    near = _columns.get(_key(left, right, width), _UNKNOWN)
+    if near[0] != config.version or near[1] is None or width < MIN_COLUMNS:
         return None
-    (fewest, largest, most, whole, _, per_tile, chunk, acc_nbytes, values), version, launch, backend = near
-    if not fewest <= length <= largest or width > most or width == whole or version != config.version:
+    _, backend, _, alike, acc_nbytes, step, most, serial, per_tile, num_blocks = near
+    kind, num_tiles, num_chunks = WHOLE, -(-width // per_tile), 1
+    if length <= MAX_SERIAL:
+        kind, num_tiles = SERIAL, -(-width // serial)
+    elif length > most and (wanted := num_blocks // num_tiles) > 1:  # as `Passes._chunk` has it
+        chunk = max(2, -(-length // (wanted * step))) * step
+        if chunk < length:
+            kind, num_chunks = CHUNKED, -(-length // chunk)
+    launch = _launch_of(near, kind, right.shape, (width, length))
+    if launch is None or (num_chunks > 1 and num_tiles > NUM_FLAGS):
         return None
     vector, matrix = leaves
     first, second = vector.ptr, matrix.ptr  # which may run what they wait for
-    num_tiles = -(-width // per_tile)
     buffer: Buffer = backend.allocate(nbytes)
-    if not chunk:
-        launch((num_tiles, 1, 1), buffer.ptr, first, second, *values, width, length, num_tiles, *magic(num_tiles))
+    extents = width, length, num_tiles, *magic(num_tiles)
+    if num_chunks == 1:
+        launch((num_tiles, 1, 1), buffer.ptr, first, second, *alike.values, 1, 0, *extents)
         return buffer
-    num_chunks = -(-length // chunk)
     scratch = backend.allocate(num_chunks * width * acc_nbytes)  # held while the launch is queued
     shared = buffer.ptr, scratch.ptr, backend.flags
-    extents = width, length, num_tiles, *magic(num_tiles)
     chunks = chunk, width, num_chunks, *magic(num_chunks)
-    launch((num_tiles * num_chunks, 1, 1), *shared, first, second, *values, *extents, *chunks)
+    launch((num_tiles * num_chunks, 1, 1), *shared, first, second, *alike.values, 1, 0, *extents, *chunks)
     return buffer
 
 
 def keep_columns(left: Layout, right: Layout, planner: Any) -> None:
     """Keep what others have in common with such a product that has just run."""
-    length, width = right.shape
-    bits = length.bit_length(), width.bit_length(), width & _REST
-    key = left.strides, right.strides, left.alignment, right.alignment, left.dtype, bits
+    width = right.shape[1]
+    if width < MIN_COLUMNS:
+        return
     itemsize = left.dtype.itemsize
     steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
     alignments = accessed(left), accessed(right)
-    _keep(_columns, key, lambda: planner.near_columns(right.shape, steps, alignments, device().capability))
+    num_sms = device().capability.num_sms
+    _keep(_columns, _key(left, right, width), planner.near_columns(width, steps, alignments, num_sms))
 
 
 def run_rows(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int) -> Buffer | None:
     """Multiply a matrix whose rows are contiguous and a vector as others before; parameters are as of `run_columns`."""
     num_rows, length = left.shape
-    bits = num_rows.bit_length(), length.bit_length()
-    near = _rows.get((left.strides, right.strides, left.alignment, right.alignment, left.dtype, bits))
-    if near is None or near[0] is None:
+    near = _rows.get(_key(left, right), _UNKNOWN)
+    if near[0] != config.version or near[1] is None:
         return None
-    (fewest, largest, least, most, whole, _, per_block, unit, values), version, launch, backend = near
-    if not (fewest <= num_rows <= largest and least <= length <= most) or length == whole or version != config.version:
+    _, backend, _, alike, planner = near
+    walk, capability = alike.walk, backend.capability
+    num_units = length // walk.vector
+    group, count, at_once, chunk = planner.group_rows(num_rows, num_units, walk.unroll, capability.num_sms)
+    num_chunks = -(-num_units // chunk) if chunk < num_units else 1
+    kind = group, count, at_once, num_chunks > 1
+    launch = _launch_of(near, kind, left.shape, None if at_once else left.shape)
+    if launch is None:
         return None
+    values = *alike.values, 1, 0, num_rows, num_units, length - num_units * walk.vector
+    num_blocks = -(-num_rows // (max(1, at_once) * max(group, BLOCK) // group))  # as `RowsSpec.block` has it
+    if num_chunks > 1:
+        if num_rows < MIN_COLUMNS:  # lanes go along the chunks then
+            return None
+        values = *values, chunk, num_chunks, *magic(num_chunks)
+        first = near[2][kind][1], (num_blocks * num_chunks, 1, 1), values
+        joined = planner.in_two((first, num_chunks), num_rows, 1, capability)
+        return None if joined is None else run_joined(joined, nbytes, leaves)
     matrix, vector = leaves
-    first, second = matrix.ptr, vector.ptr
-    num_units = length // unit
+    operands = matrix.ptr, vector.ptr  # which may run what they wait for
     buffer: Buffer = backend.allocate(nbytes)
-    extents = num_rows, num_units, length - num_units * unit
-    launch((-(-num_rows // per_block), 1, 1), buffer.ptr, first, second, *values, *extents)
+    launch((num_blocks, 1, 1), buffer.ptr, *operands, *values)
     return buffer
 
 
 def keep_rows(left: Layout, right: Layout, planner: Any) -> None:
     """Keep what others have in common with such a product that has just run."""
-    num_rows, length = left.shape
-    bits = num_rows.bit_length(), length.bit_length()
-    key = left.strides, right.strides, left.alignment, right.alignment, left.dtype, bits
     itemsize = left.dtype.itemsize
     steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
-    alignments = accessed(left), accessed(right)
-    _keep(_rows, key, lambda: planner.near_rows(left.shape, steps, alignments, device().capability))
+    alike = planner.near_rows(steps, (accessed(left), accessed(right)))
+    _keep(_rows, _key(left, right), None if alike is None else (alike, planner))
 
 
 def run_line(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int) -> Buffer | None:
     """Multiply two vectors as others before; parameters are as of `run_columns`."""
     (size,) = left.shape
     near = _lines.get((left.strides, right.strides, left.alignment, right.alignment, left.dtype, size.bit_length()))
-    if near is None or near[0] is None:
+    if near is None or near[0] != config.version or near[1] is None:
         return None
-    (least, most, _, values, _, unit), version, launch, backend = near
-    if not least <= size <= most or version != config.version:
+    _, backend, _, launch, (least, most, _, values, _, unit) = near
+    if not least <= size <= most:
         return None
     u, v = leaves
     first, second = u.ptr, v.ptr
@@ -128,23 +150,71 @@ def run_line(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int) 
 def keep_line(left: Layout, right: Layout, planner: Any) -> None:
     """Keep what others have in common with such a product that has just run."""
     (size,) = left.shape
-    key = left.strides, right.strides, left.alignment, right.alignment, left.dtype, size.bit_length()
     itemsize = left.dtype.itemsize
     steps = left.strides[0] // itemsize, right.strides[0] // itemsize
-    alignments = accessed(left), accessed(right)
-    _keep(_lines, key, lambda: planner.near_line(size, steps, alignments, device().capability.num_sms))
+    near = planner.near_line(size, steps, (accessed(left), accessed(right)), device().capability.num_sms)
+    launch = None if near is None else loaded(near.kernel)[0]
+    key = left.strides, right.strides, left.alignment, right.alignment, left.dtype, size.bit_length()
+    _near_of(_lines, key, None if launch is None else (launch, near))
 
 
-def _keep(table: dict[Any, _Near], key: Any, find: Any) -> None:
-    """Keep what products by a key have in common, unless something is kept under the present settings."""
-    kept, version = table.get(key), config.version
-    if kept is not None and kept[1] == version:
+def _key(left: Layout, right: Layout, width: int = 0) -> tuple[Any, ...]:
+    """Return what products have in common that go through their elements alike.
+
+    Of columns that is how many there are beyond a multiple of the widest access, too, see `vector_width`.
+    """
+    one, other, dtype = left.alignment, right.alignment, left.dtype
+    if one > ACCESS_NBYTES and left.offset:  # `accessed`, spelled out
+        one = ACCESS_NBYTES
+    if other > ACCESS_NBYTES and right.offset:
+        other = ACCESS_NBYTES
+    return left.strides, right.strides, one, other, dtype, width & 15 // dtype.itemsize
+
+
+def _launch_of(near: _Near, kind: Any, shape: tuple[int, ...], asked: tuple[int, ...] | None) -> Any:
+    """Return what launches the kernel of a kind for a matrix of a shape; None where one is to be planned.
+
+    That is where indices need more than 32 bits, it has not been made, or another one has been measured to be faster,
+    for what is asked of such a kind: kept and reduced extents.
+    """
+    _, backend, launches, alike, *_ = near
+    m, n = shape
+    _, _, down, across, _, (elements, rows, columns, others), _ = alike
+    if down * m + across * n >= MAX_INDEX_32 or m * n >= MAX_INDEX_32:
+        return None
+    launch, _, spec, choice = launches.get(kind, _NO_KERNEL)
+    is_measured = m * (elements * n + rows) + columns * n + others >= MIN_TUNED_NBYTES
+    if (
+        launch is not None
+        and is_measured
+        and asked is not None
+        and unrolled(spec, choice, asked, backend.capability) is not spec
+    ):
+        return None
+    return launch
+
+
+def _keep(table: dict[Any, _Near], key: Any, found: tuple[Any, ...] | None) -> None:
+    """Keep what products by a key have in common, and what launches those that have been planned."""
+    near = _near_of(table, key, found)
+    if found is None or near[1] is None:
         return
-    near = find()
-    launch, backend = (None, None) if near is None else loaded(near.kernel)
-    if len(table) >= MAX_KEPT:
-        table.clear()
-    table[key] = None if launch is None else near, version, launch, backend
+    launches, walk = near[2], found[0].walk
+    for kind, (spec, kernel, choice) in walk.kernels.items():
+        launch = None if kind in launches else loaded(kernel)[0]
+        if launch is not None:
+            launches[kind] = launch, kernel, spec, choice
+
+
+def _near_of(table: dict[Any, _Near], key: Any, found: tuple[Any, ...] | None) -> _Near:
+    """Return what a table has by a key under the present settings, which may be what has been found just now."""
+    version, backend = config.version, device()
+    near = table.get(key, _UNKNOWN)
+    if near[0] != version:
+        if len(table) >= MAX_KEPT:
+            table.clear()
+        near = table[key] = (version, None) if found is None else (version, backend, {}, *found)
+    return near
 
 
 __all__ = ["keep_columns", "keep_line", "keep_rows", "run_columns", "run_line", "run_rows"]

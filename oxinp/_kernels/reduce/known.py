@@ -65,7 +65,7 @@ class Near(NamedTuple):
     vector: int
 
 
-class _Alike(NamedTuple):
+class Alike(NamedTuple):
     """What `Reduction.columns_again` and `rows_again` keep of matrices that lie alike, whatever their extents.
 
     Attributes
@@ -113,7 +113,7 @@ class KnownPasses(Passes):
         super().__init__(*args, **options)
         self._met: dict[Any, _Met] = {}
         # By the axis, strides, alignments, the stride of the vector, columns beyond a multiple of the widest access.
-        self._alike: dict[Any, _Alike] = {}
+        self._alike: dict[Any, Alike] = {}
         # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
         self._near: dict[Any, Near] = {}
 
@@ -162,7 +162,7 @@ class KnownPasses(Passes):
         kernels = walk.kernels
         vector = walk.vector
         num_units = size // vector
-        group, count, at_once, chunk = self._group_rows(1, num_units, walk.unroll, num_sms)
+        group, count, at_once, chunk = self.group_rows(1, num_units, walk.unroll, num_sms)
         if chunk < num_units:
             return None
         kernel = kernels.get((group, count, at_once))
@@ -172,14 +172,14 @@ class KnownPasses(Passes):
             if kernel is None:
                 return None
             kernels[group, count, at_once] = kernel
-        # `_group_rows` goes by powers of two, at both ends of which it has to be the same.
+        # `group_rows` goes by powers of two, at both ends of which it has to be the same.
         if at_once:
             lines = group * count // 2 + 1, group * count
         else:
             units = num_units // group
             least = group << (units.bit_length() - 1) if units else WARP * UNITS_PER_LANE + 1
             lines = least, (group << units.bit_length()) - 1
-        if all([self._group_rows(1, n, walk.unroll, num_sms) == (group, count, at_once, n) for n in lines]):  # noqa: C419 - what goes through them one by one takes longer
+        if all([self.group_rows(1, n, walk.unroll, num_sms) == (group, count, at_once, n) for n in lines]):  # noqa: C419 - what goes through them one by one takes longer
             fitting = min((MIN_TUNED_NBYTES - 1) // self.nbytes, (MAX_INDEX_32 - 1) // (farthest or 1))
             if len(self._near) >= MAX_KEPT:
                 self._near.clear()
@@ -235,7 +235,7 @@ class KnownPasses(Passes):
             return first and first[0]
         if self.has_flags:
             return flagged((first[0], first[1] * width * self.op.acc.nbytes))  # type: ignore[no-any-return]
-        return self._joined(first, width, written, device)
+        return self.in_two(first, width, written, device)
 
     def _dense_again(
         self, num_kept: int, length: int, alignments: tuple[int, ...], device: Device, *, is_first: bool
@@ -249,7 +249,7 @@ class KnownPasses(Passes):
             return first and first[0]
         if is_first and self.has_flags:
             return flagged((first[0], first[1] * num_kept * self.op.acc.nbytes))  # type: ignore[no-any-return]
-        return self._joined(first, num_kept, 1, device)
+        return self.in_two(first, num_kept, 1, device)
 
     def _dense_launch(
         self,
@@ -303,7 +303,7 @@ class KnownPasses(Passes):
         second = joining.rows_again((width, num_rows), ((1, width),), (ALIGNMENT,), written, device)
         return None if second is None else joined((again, second, num_rows * width * self.op.acc.nbytes))
 
-    def _joined(self, first: tuple[Again, int], width: int, written: int, device: Device) -> Joined | None:
+    def in_two(self, first: tuple[Again, int], width: int, written: int, device: Device) -> Joined | None:
         """Return the launches of a reduction to a vector, of which the first leaves several results for each.
 
         Parameters
@@ -358,7 +358,7 @@ class KnownPasses(Passes):
         elements, rows, columns, others = along.nbytes
         is_measured = num_rows * (elements * length + rows) + columns * length + others >= MIN_TUNED_NBYTES
         first = self._rows_launch(along.walk, shape, along.values, written, device, is_measured=is_measured)
-        return first and (first[0] if first[1] == 1 else self._joined(first, num_rows, written, device))
+        return first and (first[0] if first[1] == 1 else self.in_two(first, num_rows, written, device))
 
     def _rows_launch(
         self,
@@ -374,7 +374,7 @@ class KnownPasses(Passes):
         num_rows, length = shape
         chain, vector, unroll, kernels = walk
         num_units = length // vector
-        group, count, at_once, chunk = self._group_rows(num_rows, num_units, unroll, device.num_sms)
+        group, count, at_once, chunk = self.group_rows(num_rows, num_units, unroll, device.num_sms)
         num_chunks = -(-num_units // max(chunk, 1)) or 1
         is_split = num_chunks > 1
         if is_split and num_rows < MIN_COLUMNS:
@@ -398,7 +398,7 @@ class KnownPasses(Passes):
         blocks = -(-num_rows // (max(1, at_once) * max(group, BLOCK) // group))  # as `RowsSpec.block` has it
         return (kernel, (blocks * num_chunks, 1, 1), values), num_chunks
 
-    def _meet_alike(self, key: tuple[Any, ...]) -> _Alike | None:
+    def _meet_alike(self, key: tuple[Any, ...]) -> Alike | None:
         """Find what `columns_again` and `rows_again` need of matrices that lie like this, and keep it."""
         axis, steps, alignments, written, rest = key
         if not steps or self.wants_index or self.op.wants_index or self.op.num_parameters or written < 0:
@@ -418,7 +418,7 @@ class KnownPasses(Passes):
         walk = self._walks.get(("pair", not axis, rest, *[min(2, step) for step in inner], *pitches, *alignments))
         if walk is None:
             return None
-        alike = _Alike(
+        alike = Alike(
             walk,
             tuple([own[loop] for (loops, _), own in zip(walk.chain.moves, steps, strict=True) for loop in loops]),
             max(outer),
@@ -518,4 +518,4 @@ def _asked(spec: RowsSpec | ColumnsSpec) -> Choice:
     return unrolling(spec, f"reduce/{family}", key, layout, max(spec.unroll, spec.op.batch // spec.vector))
 
 
-__all__ = ["KnownPasses", "Near", "measured"]
+__all__ = ["Alike", "KnownPasses", "Near", "measured"]

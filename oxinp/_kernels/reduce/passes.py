@@ -300,7 +300,7 @@ class Passes(Planner):
         (kept, reduced), (chain, vector, *_) = loops, walk
         num_rows, length = math.prod(kept.shape), math.prod(reduced.shape)
         num_units = length // vector
-        group, count, at_once, chunk = self._group_rows(num_rows, num_units, walk.unroll, num_sms)
+        group, count, at_once, chunk = self.group_rows(num_rows, num_units, walk.unroll, num_sms)
         num_chunks = -(-num_units // max(chunk, 1)) or 1
         spec = self._spec(RowsSpec, chain, len(kept.shape), num_chunks, group, vector, count, at_once)
         bits = chain.index_bits
@@ -318,7 +318,7 @@ class Passes(Planner):
         num_blocks = -(-num_rows // per_block) * num_chunks
         return ReducePass(rows, spec, (num_blocks, 1, 1), constants, num_chunks, num_rows, chunk)
 
-    def _group_rows(self, num_rows: int, num_units: int, count: int, num_sms: int) -> tuple[int, int, int, int]:
+    def group_rows(self, num_rows: int, num_units: int, count: int, num_sms: int) -> tuple[int, int, int, int]:
         """Threads per row, units that a thread loads before it uses the first, rows at once, units of a chunk."""
         if 0 < num_units <= rows.WARP * UNITS_PER_LANE:
             group = 1 << (-(-num_units // UNITS_PER_LANE) - 1).bit_length()  # the least powers of two, not below those
