@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -11,6 +11,9 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage, Value, make_storage
+
+if TYPE_CHECKING:
+    from oxinp._core.lazy.op import BoundOp
 
 _new = object.__new__
 _NumpyArray = np.ndarray
@@ -109,6 +112,12 @@ def wrap_result(value: Value, *, as_array: bool = False) -> Any:
     array._view = None
     array._host = array._seen = None
     return array
+
+
+def deferred(bound: BoundOp, leaves: tuple[Any, ...], mask: int) -> Any:
+    """Ask for an operation of one result, see `schedule.defer`; return that as `wrap_result` does."""
+    (value,) = schedule.defer(bound, leaves, mask, depth=5)
+    return wrap_result(value)
 
 
 def is_device_scalar(value: Any) -> bool:

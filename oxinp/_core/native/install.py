@@ -28,7 +28,7 @@ from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.placement import wants_mirror
-from oxinp._core.lazy.results import pending, wrap_pending, wrap_result
+from oxinp._core.lazy.results import deferred, pending, wrap_pending, wrap_result
 from oxinp._core.lazy.straight import write_part
 from oxinp._core.memory.layout import Layout, dense_of, spread
 from oxinp._core.memory.parts import part_of
@@ -213,6 +213,7 @@ _RECORDING = (
     Stock.allocate,
     *(
         chain,
+        deferred,
         dense_of,
         entry_at,
         graph_of,

@@ -221,7 +221,7 @@ class Making(Call):
         code.jump("undo", "ne")
         code.label(is_young)
 
-    def enter(self, table: Recent, made: str, key: int = KEY) -> None:
+    def enter(self, table: dict[Any, Any], made: str, key: int = KEY) -> None:
         """Enter what a register has into a table, by a key on the stack."""
         code = self.code
         code.set("rdi", id(table))

@@ -8,18 +8,22 @@ are not NumPy's own, tables that are full, and values that other code may change
 from __future__ import annotations
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.calls import Pending
+from oxinp._core.lazy.calls import CALLS, Call, Pending, forget
 from oxinp._core.lazy.expr import Graph, Record, Structure
+from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.results import types
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import SHARED, Storage
+from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._core.native import objects
 from oxinp._core.native.function import HAS_OBJECTS, HELD, HOST, KNOWN, NONE, SEEN, STALE, STORED_HOST, VALUE, VIEW
+from oxinp._core.native.given import ROOM, call_given
 from oxinp._core.native.leaves import load_number, make_entry
 from oxinp._core.native.making import (
+    COST,
     ENTRY,
     GIVEN_VALUE,
     GRAPH,
+    GRID,
     KEPT,
     KEY,
     LAYOUT,
@@ -27,17 +31,25 @@ from oxinp._core.native.making import (
     NEW,
     NEW_GRAPH,
     NUMBER,
+    PTR,
     RECORD,
+    RESULT,
     SCALAR_TYPE,
     Making,
     offsets,
 )
-from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
+from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.operand import key_of
 from oxinp._core.native.places import load_small
+from oxinp._core.ops.product import Product
+from oxinp._core.ops.vector_product import InnerProduct, MatrixProduct, VectorProduct
 from oxinp._runtime.memory import Buffer
 
-_OWNER = offsets(Pending, ("owner",))["owner"]
+_LAYOUTS = offsets(BoundOp, ("layouts",))["layouts"]
+_CALL = offsets(Call, ("_entry", "bound", "buffers", "leaves", "mask", "results"))
+_PENDING = offsets(Pending, ("_buffer", "call", "owner", "place"))
+_BOUND = BoundOp, Product, VectorProduct, MatrixProduct, InnerProduct
+"""Classes of operations, which say alike where their results lie."""
 
 
 def reading(kind: type, before: int | None) -> bytes:
@@ -247,13 +259,7 @@ def wrap_pending(kind: type, before: int | None) -> bytes:
     code.set("rcx", SHARED)
     code.compare("r14", "rcx")
     code.jump("undo", "ge")
-    code.set("rdi", id(vars(schedule)))
-    code.set("rsi", key_of(schedule, "room"))
-    code.call(objects.address("PyDict_GetItem"))
-    code.compare_number("rax", 0)
-    code.jump("undo", "e")
-    code.move("rsi", "rax")
-    load_small(call, "rdx", "rsi", "undo")
+    _load_variable(call, "rdx", "room")
     code.set("rcx", id(schedule.PENDING))
     code.compare_with("rcx", SIZE, "rdx")
     code.jump("undo", "ge")
@@ -261,6 +267,18 @@ def wrap_pending(kind: type, before: int | None) -> bytes:
     _append_pending(call)
     call.end_making("r14")
     return code.assembled()
+
+
+def _load_variable(call: Making, target: str, name: str) -> None:
+    """Let a register have a small number that a variable of the scheduler's is."""
+    code = call.code
+    code.set("rdi", id(vars(schedule)))
+    code.set("rsi", key_of(schedule, name))
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+    code.move("rsi", "rax")
+    load_small(call, target, "rsi", "undo")
 
 
 def wrap_result(kind: type, before: int | None) -> bytes:
@@ -272,14 +290,108 @@ def wrap_result(kind: type, before: int | None) -> bytes:
     call.unless_type("r12", tuple, "general")
     code.load("rbx", "r12", TUPLE_ITEMS)
     _load_layout(call)
+    _return_result(call)
+    return code.assembled()
+
+
+def deferred(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `results.deferred` of one result, of what reads nobody else's memory."""
+    call = Making(kind, before, ROOM)
+    code = call.code
+    call.begin_making(3)
+    _load_result(call)
+    _require_room(call)
+    call.load_leaf()
+    call.keep_at(COST, "r12")
+    _make_call(call)
+    call.make_tuple(GRID, "rbp", "r12")
+    call_given(call, next_mask, 0)
+    call.made(RESULT, "rdx")
+    call.make_tuple(GIVEN_VALUE, "r12", ("rsp", COST), "rbp", ("rsp", RESULT))
+    code.move("rbx", "r13")
+    _return_result(call)
+    return code.assembled()
+
+
+def _load_result(call: Making) -> None:
+    """Let `rbx` have the operation, the first argument, and `r13` the layout of its only result."""
+    code = call.code
+    code.load("rbx", "rbp", 0)
+    code.load("rdx", "rbx", TYPE)
+    call.if_one_of("rdx", _BOUND, "is bound")
+    code.jump("undo")
+    code.label("is bound")
+    code.load("rdx", "rbx", _LAYOUTS)
+    code.compare_number("rdx", 0)
+    code.jump("undo", "e")
+    call.unless_type("rdx", tuple, "undo")
+    code.compare_number_with("rdx", SIZE, 1)
+    code.jump("undo", "ne")
+    code.load("r13", "rdx", TUPLE_ITEMS)
+    call.unless_type("r13", Layout, "undo")
+
+
+def _require_room(call: Making) -> None:
+    """Go on where a call more may wait, of which nobody is told, and which reads nobody else's memory."""
+    code = call.code
+    load_number(call, "r14", "rbp", 16)
+    code.set("rcx", SHARED)
+    code.compare("r14", "rcx")
+    code.jump("undo", "ge")
+    _load_variable(call, "r14", "MAX_CALLS")
+    code.set("rax", id(CALLS))
+    code.compare_with("rax", SIZE, "r14")
+    code.jump("undo", "ge")
+    _load_variable(call, "rdx", "room")
+    code.compare_number("rdx", 0)
+    code.jump("undo", "l")
+
+
+def _make_call(call: Making) -> None:
+    """Let `r12` have the result of a new call of the operation in `rbx`, which waits from then on."""
+    code = call.code
+    call.make(Call, KEPT, "r14")
+    call.put("r14", _CALL["bound"], "rbx")
+    for name, place in (("leaves", 8), ("mask", 16)):
+        code.load("rdx", "rbp", place)
+        call.put("r14", _CALL[name], "rdx")
+    call.put("r14", _CALL["buffers"], NONE)
+    call.make(Pending, PTR, "r12")
+    call.put("r12", _PENDING["call"], "r14")
+    call.put("r12", _PENDING["place"], id(0))
+    for name in ("owner", "_buffer"):
+        call.put("r12", _PENDING[name], NONE)
+    _refer_to(call, GRID, "r12", 0)
+    code.set("rdi", 1)
+    code.call(objects.address("PyTuple_New"))
+    call.made(RESULT, "rdi")
+    call.hand_over(GRID, "rdi", TUPLE_ITEMS)
+    call.hand_over(RESULT, "r14", _CALL["results"])
+    _refer_to(call, GIVEN_VALUE, "r14", id(forget))
+    code.set("rdx", NONE)
+    call.enter(CALLS, "rdx", GIVEN_VALUE)
+    call.hand_over(GIVEN_VALUE, "r14", _CALL["_entry"])
+
+
+def _refer_to(call: Making, place: int, register: str, callback: int) -> None:
+    """Let `rdx` and the stack have a new weak reference to an object, with what is called once that is gone."""
+    code = call.code
+    code.move("rdi", register)
+    code.set("rsi", callback)
+    code.call(objects.address("PyWeakref_NewRef"))
+    call.made(place, "rdx")
+
+
+def _return_result(call: Making) -> None:
+    """Return a new array or scalar of the layout in `rbx` and the value in `r12`, whose result knows of it."""
+    code = call.code
     _make_array(call)
     code.load("rbp", "r12", TUPLE_ITEMS + 8)
     code.load("rbp", "rbp", TUPLE_ITEMS)
     call.unless_type("rbp", Pending, "has no owner")
-    call.set_attribute("rbp", _OWNER, "r13")
+    call.set_attribute("rbp", _PENDING["owner"], "r13")
     code.label("has no owner")
     call.end_making("r14")
-    return code.assembled()
 
 
 def _load_layout(call: Making) -> None:
@@ -323,14 +435,13 @@ def _make_array(call: Making) -> None:
     call.put("r14", HELD, "r13")
     for at in (VIEW, HOST, SEEN):
         call.put("r14", at, NONE)
-    code.move("rdi", "r13")
-    code.set("rsi", 0)
-    code.call(objects.address("PyWeakref_NewRef"))
-    call.made(KEY, "r13")
+    _refer_to(call, KEY, "r13", 0)
+    code.move("r13", "rdx")
 
 
 __all__ = [
     "chain",
+    "deferred",
     "entry_at",
     "graph_of",
     "leaf",

@@ -19,7 +19,7 @@ from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import MAX_WORK, keyed
 from oxinp._core.lazy.record import paired
-from oxinp._core.lazy.results import wrap_result
+from oxinp._core.lazy.results import deferred, wrap_result
 from oxinp._core.lazy.views import moved, view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import reshape
@@ -282,8 +282,7 @@ def _launch(product: Product, a: Handle, b: Handle) -> Any:
     left, right = operand(a), operand(b)
     if left is None or right is None:
         return wrap_result(attempt(_deferred, product, a, b))
-    (value,) = schedule.defer(product, (left[0], right[0]), left[1] | right[1])
-    return wrap_result(value)
+    return deferred(product, (left[0], right[0]), left[1] | right[1])
 
 
 def _deferred(product: Product, a: Handle, b: Handle) -> Value:

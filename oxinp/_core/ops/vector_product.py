@@ -18,7 +18,7 @@ from oxinp._core.lazy.expr import leaf, new_table, remember
 from oxinp._core.lazy.handle import device_value, upload_first
 from oxinp._core.lazy.op import RENTED, AlongRows, BoundOp, along
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.results import wrap_result
+from oxinp._core.lazy.results import deferred
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
 from oxinp._core.memory.layout import Layout, accessed, make_layout
 from oxinp._core.memory.recent import MEETINGS
@@ -348,10 +348,10 @@ def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Han
     if given is None:
         return None
     leaves = (held[0], given[0]) if product.axis else (given[0], held[0])
-    (value,) = schedule.defer(product, leaves, given[1] | held[1])
-    if is_idle and nbytes >= EARLY_NBYTES:
-        value[1][0].call.run()
-    return wrap_result(value)
+    made = deferred(product, leaves, given[1] | held[1])
+    if is_idle and nbytes >= EARLY_NBYTES and (call := made._held.value[1][0].call) is not None:
+        call.run()
+    return made
 
 
 def _met_again(matrix: Handle) -> tuple[Any, int] | None:
@@ -424,5 +424,4 @@ def inner(a: Handle, b: Handle) -> Any:
         if _INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, left.dtype), left, right):
             remember(_INNER_PRODUCTS, key, product)
             product.met = MEETINGS
-    (value,) = schedule.defer(product, (u[0], v[0]), u[1] | v[1])
-    return wrap_result(value)
+    return deferred(product, (u[0], v[0]), u[1] | v[1])

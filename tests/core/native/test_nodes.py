@@ -12,7 +12,7 @@ import pytest
 import oxinp
 from oxinp import config
 from oxinp._core.lazy import handle, results, schedule
-from oxinp._core.lazy.calls import Pending
+from oxinp._core.lazy.calls import CALLS, Pending, forget
 from oxinp._core.lazy.chains import copying, entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import NUMBERS, combine, renew_pair
 from oxinp._core.lazy.expr import Graph, Record, graph_of, leaf, reading, recorded
@@ -21,7 +21,7 @@ from oxinp._core.memory.layout import Layout, dense_layout, dense_of, line_layou
 from oxinp._core.memory.storage import SHARED, Leaf, Storage
 from oxinp._core.native import objects, writers
 from oxinp._core.native.pages import mapped
-from oxinp._core.ops.vector_product import operand
+from oxinp._core.ops.vector_product import operand, summed
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from tests.comparator import assert_same
 
@@ -269,6 +269,66 @@ def test_results_are_wrapped_as_python_does():
     scalar = leaf(Layout.of(FLOAT, ())), (1.0,), 2
     other = results.wrap_result(scalar)
     assert type(_code("wrap_result")(scalar)) is type(other)
+
+
+@pytest.fixture
+def product():
+    with config.override(offload_threshold=0):
+        m, v = oxinp.ones((70, 50)) + 1, oxinp.arange(70.0) + 1
+        oxinp.evaluate(m, v)
+        yield summed(v._layout, m._layout), (operand(v)[0], operand(m)[0])
+
+
+def test_operations_are_asked_for_as_python_does(product):
+    bound, leaves = product
+    one, other = _code("deferred")(bound, leaves, 3), results.deferred(bound, leaves, 3)
+    assert type(one) is type(other) is OURS
+    for name in ("_known", "_view", "_host", "_seen"):
+        assert getattr(one, name) is getattr(other, name)
+    (first, second) = (each._held.value for each in (one, other))
+    assert first[0] is second[0]
+    assert first[2].bit_count() == 1
+    for array, (_, (result,), _) in ((one, first), (other, second)):
+        assert type(result) is Pending
+        assert result.owner() is array._held
+        assert (result.place, result._buffer) == (0, None)
+        call = result.call
+        assert (call.bound, call.leaves, call.mask, call.buffers) == (bound, leaves, 3, None)
+        assert [each() for each in call.results] == [result]
+        assert call._entry in CALLS
+        assert call._entry() is call
+    assert_same(np.asarray(one), np.asarray(other))
+
+
+def test_a_result_that_nobody_wants_takes_its_call_with_it(product):
+    before = len(CALLS)
+    made = _code("deferred")(*product, 3)
+    assert len(CALLS) == before + 1
+    del made
+    assert len(CALLS) == before
+
+
+def test_what_is_asked_for_otherwise_is_left_to_python(product, monkeypatch):
+    bound, leaves = product
+    ask = _code("deferred")
+    assert ask(bound, leaves, SHARED) is None
+    assert ask(bound, leaves, SHARED | 2) is None
+    assert ask(None, leaves, 2) is None
+    for name, value in (("room", -1), ("MAX_CALLS", len(CALLS))):
+        with monkeypatch.context() as patch:
+            patch.setattr(schedule, name, value)
+            assert ask(bound, leaves, 2) is None
+    assert ask(bound, leaves, 2) is not None
+
+
+def test_what_is_asked_for_is_given_back(product):
+    ask, counts = _code("deferred"), []
+    for _ in range(3):
+        for _ in range(50):
+            ask(*product, 2)
+        gc.collect()
+        counts.append([sys.getrefcount(each) for each in (*product, product[0].layouts[0], forget)])
+    assert counts[1] == counts[2]
 
 
 def test_entries_are_what_python_makes():
