@@ -267,8 +267,8 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
 
 def _set_element(array: Handle, storage: Storage, key: Any, value: Any) -> bool:
     """Do what `setitem` does of a scalar of the device's and an element there; False where nothing has been done."""
-    whole = array._known
-    if not whole or not whole.ndim or (type(key) is not int and type(key) is not tuple):
+    whole, kind = array._known, type(key)
+    if not whole or not whole.ndim or (kind is not int and (kind is not tuple or slice in map(type, key))):
         return False
     located, given = part_of(whole, key), value._held or value._storage
     if located is None or not located[1] or located[0].nbytes > SMALL_NBYTES or given is storage:

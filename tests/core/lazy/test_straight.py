@@ -384,6 +384,21 @@ def test_an_element_of_an_array_is_not_given_what_it_is_already(config):
     assert float(v[3]) == float(scalar) == 2.0
 
 
+def test_what_a_slice_is_made_of_is_asked_once(config):
+    config.machine_code = False
+    asked = []
+
+    class Index:
+        def __index__(self):
+            asked.append(self)
+            return 3
+
+    a = oxinp.ones((600, 600)) * 2.0
+    a[2, Index() : 7] = a[0, 0] * 3.0
+    assert len(asked) == 1
+    assert float(a[2, 3]) == 6.0
+
+
 def test_an_element_of_what_may_not_be_written_to_is_refused():
     v = oxinp.ones(600) * 2.0
     v.flags.writeable = False
