@@ -3,7 +3,8 @@
 At each call a ufunc of NumPy's finds out anew, by the types of its operands, which of its loops is theirs and how to
 go through them. Of arrays of one dtype that is known beforehand: so functions in machine code make the array of the
 results and call the loop, with the same addresses and strides as NumPy. Where a loop sets one of the flags of
-arithmetic that NumPy may warn of, what it has made is dropped, and NumPy computes it again, and warns.
+arithmetic that NumPy may warn of, what it has made is dropped, and NumPy computes it again, and warns: not where it is
+the flag of underflows alone, which nobody is told of who has not asked for it.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import struct
+from contextvars import Context
 from typing import Any
 
 import numpy as np
 
+from oxinp._core.errors.hearing import state
 from oxinp._core.native import objects
 from oxinp._core.native.frame import ROOM
 from oxinp._core.native.function import Function
@@ -55,7 +58,12 @@ _SINGLE_EXPONENT = 0x7F800000  # of what is not finite
 
 CONTIGUOUS, FORTRAN, OWNER, ALIGNED, WRITEABLE = 0x1, 0x2, 0x4, 0x100, 0x400
 """Flags of arrays; `OWNER` is of what has its own memory."""
-_RAISED, _ALL_RAISED = 0x1D, 0x3F  # flags of arithmetic: invalid, division by zero, overflow, underflow; and others
+# Flags of arithmetic: invalid, division by zero, overflow, underflow; and with others; and the last of these.
+_RAISED, _ALL_RAISED, _UNDERFLOW = 0x1D, 0x3F, 0x10
+_PAIR_NBYTES = 16  # of two words, as calls want the stack
+_FRESH = Context()
+_USUAL: Any = _FRESH.run(state.get) if _FRESH.run(np.geterr)["under"] == "ignore" else None
+"""What NumPy has for errors where nobody has said anything: it tells of all that it may tell of, but for underflows."""
 
 # Where on the stack there is what a loop is called with.
 POINTERS, STRIDES, COUNT, _VALUE, STATUS, TIMES, STEPS = (ROOM + at for at in (0, 24, 48, 56, 64, 72, 80))
@@ -332,14 +340,42 @@ def clear_flags(function: Function, status: int) -> None:
 
 
 def unless_flagged(function: Function, status: int, label: str) -> None:
-    """Go to a label where a flag of arithmetic is set that NumPy may warn of."""
-    code = function.code
+    """Go to a label where a flag of arithmetic is set that NumPy is to warn of; registers change as by a call."""
+    code, is_done = function.code, function.new_label()
     code.store_status("rsp", status)
-    code.test_with("rsp", status, _RAISED)
-    code.jump(label, "ne")
+    code.load_int("rcx", "rsp", status)
     code.load_old_status()
-    code.test_number("rax", _RAISED)
+    code.or_register("rax", "rcx")
+    code.test_number("rax", _RAISED & ~_UNDERFLOW)
     code.jump(label, "ne")
+    code.test_number("rax", _UNDERFLOW)
+    code.jump(is_done, "e")
+    _require_usual_errors(function, label)
+    code.label(is_done)
+
+
+def _require_usual_errors(function: Function, label: str) -> None:
+    """Go to a label unless the calling thread is told of errors as ever, which is not of underflows."""
+    code, is_known, is_usual = function.code, function.new_label(), function.new_label()
+    code.add("rsp", -_PAIR_NBYTES)
+    code.set("rdi", id(state))
+    code.set("rsi", 0)
+    code.move("rdx", "rsp")
+    code.call(objects.address("PyContextVar_Get"))
+    code.load("rcx", "rsp")
+    code.add("rsp", _PAIR_NBYTES)
+    code.compare_number("rcx", 0)
+    code.jump(is_known, "ne")
+    code.call(objects.address("PyErr_Clear"))
+    code.jump(label)
+    code.label(is_known)
+    code.set("rax", id(_USUAL))
+    code.compare("rcx", "rax")
+    code.jump(is_usual, "e")
+    function.drop("rcx")
+    code.jump(label)
+    code.label(is_usual)
+    function.drop("rcx")
 
 
 def _are_known() -> bool:

@@ -1,5 +1,6 @@
 """NumPy's loops, called by machine code: the bits, warnings and errors of NumPy, and of ours that Python computes."""
 
+import contextvars
 import operator
 import sys
 import warnings
@@ -514,3 +515,76 @@ def test_ufuncs_that_cost_much_are_weighed_each_time_by_machine_code(text, monke
     weight = 2.0 if "sqrt" in text else 8.0
     assert weighed == [(found.nbytes, weight)] * 5
     assert "__call__" not in entered
+
+
+def _into(operate):
+    def run(x, y):
+        x = x.copy()
+        operate(x, y)
+        return x
+
+    return run
+
+
+UNDERFLOWS = {
+    "operator": lambda x, y: x * y,
+    "number": lambda x, _: x * 1e-300,
+    "in place": _into(operator.imul),
+    "part in place": _into(lambda x, y: operator.imul(x[1:, 2:], y[1:, 2:])),
+    "part": lambda x, y: x[1:, 2:] * y[1:, 2:],
+    "ufunc": np.multiply,
+    "exp": lambda x, _: np.exp(-x * 1e305),
+    "product": lambda x, y: x @ y,
+    "inner product": lambda x, y: x[0] @ y[0],
+    "reduction": lambda x, _: x.prod(),
+    "mean": lambda x, _: (x / 2e150).mean(),
+    "overflow, too": lambda x, y: np.multiply(x * y, y) + x * 1e308 * 1e308,
+}
+STATES = {
+    "as ever": {},
+    "ignored": {"all": "ignore"},
+    "warned of": {"under": "warn"},
+    "raised": {"under": "raise"},
+    "others raised": {"over": "raise"},
+}
+
+
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+@pytest.mark.parametrize("compute", UNDERFLOWS.values(), ids=UNDERFLOWS)
+def test_underflows_are_told_of_to_who_has_asked_for_it(compute, state):
+    theirs = np.linspace(1e-302, 3e-302, 36).reshape(6, 6)
+    ours = oxinp.array(theirs)
+    with np.errstate(**state):
+        for _ in range(3):
+            _assert_told_the_same(partial(compute, ours, ours), partial(compute, theirs, theirs))
+    assert oxinp.geterr()["under"] == "ignore"
+    _assert_told_the_same(partial(compute, ours, ours), partial(compute, theirs, theirs))
+
+
+def test_underflows_are_told_of_by_the_state_of_the_context():
+    ours = oxinp.array(np.full(8, 1e-200))
+    found = []
+
+    def compute():
+        found.append(_told(lambda: ours * ours)[1])
+
+    with np.errstate(under="warn"):
+        compute()
+        contextvars.Context().run(compute)
+    compute()
+    assert [len(heard) for heard in found] == [1, 0, 0]
+
+
+def test_underflows_of_the_usual_state_leave_no_reference():
+    ours = oxinp.array(np.full(8, 1e-200))
+    kept = contextvars.Context().run(loops.state.get)
+    before = sys.getrefcount(kept)
+    for _ in range(100):
+        ours * ours
+    assert abs(sys.getrefcount(kept) - before) < 10
+    with np.errstate(under="ignore", over="raise"):
+        other = loops.state.get()
+        before = sys.getrefcount(other)
+        for _ in range(100):
+            ours * ours
+        assert abs(sys.getrefcount(other) - before) < 10
