@@ -21,7 +21,7 @@ from oxinp._core.lazy.chains import entry_at, launch_of, note_run
 from oxinp._core.lazy.combining import common_shape, known_join, may_join
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import Unsupported, leaf_structure, scalar
+from oxinp._core.lazy.expr import Unsupported, leaf_structure, remember, scalar
 from oxinp._core.lazy.handle import device_value, host_view
 from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, device, followers, note_update, singles
@@ -83,9 +83,12 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     dtype = layout.dtype
     structures = leaf_structure(dtype), added
     key = structures, None, dtype
-    join = operation.alike.get(key) or operation.alike.recall(key) or known_join(operation, key)
+    met = operation.alike.get(key) or operation.alike.recall(key)
+    join = met or known_join(operation, key)
     if join is None or join.structure is None or join.reason or (structures, dtype) not in operation.checked:
         return False
+    if met is None:  # where machine code looks
+        remember(operation.alike, key, join)
     if join.scalars:
         try:
             entries = (join.scalars[0][1](operand),)
