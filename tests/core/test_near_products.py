@@ -169,7 +169,7 @@ def test_products_of_two_vectors_that_come_again_are_found_by_one_look_up(monkey
     np.evaluate(v)
     found = [(np.linalg.norm(v), np.outer(v, v)) for _ in range(12)]
     asked.clear()
-    monkeypatch.setattr(outer, "_STRUCTURES", None)
+    monkeypatch.setattr(outer, "STRUCTURES", None)
     norm, products = np.linalg.norm(v), np.outer(v, v)
     assert not asked
     numpys = numpy.asarray(v)

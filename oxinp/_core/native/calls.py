@@ -35,6 +35,7 @@ from oxinp._core.native.objects import (
     TUPLE_ITEMS,
     TYPE,
 )
+from oxinp._core.native.outer_products import recorded
 from oxinp._core.native.products import STACK, call_loop, require_small_product, require_vectors
 from oxinp._core.native.recalled import filled_like, rolled
 from oxinp._core.native.reductions import along, reduction
@@ -389,7 +390,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "empty": partial(of_shape, function=np.empty),
     "full": filled,
     "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),
-    "outer": partial(outer, function=np.multiply.outer),
+    "outer": _or(partial(outer, function=np.multiply.outer), recorded),
     **{name: _anew(name) for name in names.ANEW},
     "count_nonzero": _or(partial(of_array, function=_count_nonzero), _anew("count_nonzero")),
     "roll": _or(rolled, _anew("roll")),

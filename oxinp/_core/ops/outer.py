@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.memory.storage import Storage
 
-_GRAPHS: Any = new_table()
+GRAPHS: Any = new_table()
+"""Of products, by the graphs of the vectors."""
 _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
-_STRUCTURES: Any = new_table()
+STRUCTURES: Any = new_table()
 """Of products, by the structures of the vectors; None where there is no kernel."""
 LIGHT = 8.0
 """Bytes that NumPy adds in as long as it takes for an element of a chain (see `host_nbytes`), up to which it is
@@ -56,7 +57,7 @@ def outer(a: Handle, b: Any = None, out: Any = None) -> Any:
     if first is not None and second is not None and first.host is second.host is None:
         u, v = first.value, second.value
         if u is not None and v is not None and u[0].layout is a._known and v[0].layout is b._known:
-            graph = _GRAPHS.get((u[0], v[0]))  # of vectors that are computed, or whose calls wait
+            graph = GRAPHS.get((u[0], v[0]))  # of vectors that are computed, or whose calls wait
             is_plain = graph is not None and not (u[0].nodes or v[0].nodes) and current() is quiet.state
             if is_plain and graph.layout.nbytes >= balance.limit and not (u[2] | v[2]) & SHARED:
                 return wrap_pending((graph, u[1] + v[1], u[2] | v[2]))
@@ -94,21 +95,19 @@ def outer(a: Handle, b: Any = None, out: Any = None) -> Any:
         return None
     one, entries, mask = u
     other, others, bits = v
-    structure = _STRUCTURES.get((one.structure, other.structure)) or _structure_of(
-        one.structure, other.structure, dtype
-    )
+    structure = STRUCTURES.get((one.structure, other.structure)) or _structure_of(one.structure, other.structure, dtype)
     if structure is None:
         return None
     key = one, other
-    graph = _GRAPHS.get(key) or (_GRAPHS.recall(key) if _GRAPHS.old else None)
+    graph = GRAPHS.get(key) or (GRAPHS.recall(key) if GRAPHS.old else None)
     if graph is None:
         shape = m, n
         leaves = [spread(entry, shape, 0) if type(entry) is Layout else entry for entry in one.leaves]
         alike = spread(left, shape, 0) if one.nodes else leaves[0]
         leaves += [spread(entry, shape, 1) if type(entry) is Layout else entry for entry in other.leaves]
         graph = graph_of(structure, dense_of(alike), tuple(leaves))
-        if _GRAPHS.has_met((structure, m, n, left.strides, right.strides), one, other):
-            remember(_GRAPHS, key, graph)
+        if GRAPHS.has_met((structure, m, n, left.strides, right.strides), one, other):
+            remember(GRAPHS, key, graph)
             graph.met = MEETINGS
     return wrap_pending((graph, entries + others, mask | bits))
 
@@ -142,13 +141,13 @@ def _are_for_device(first: Storage, second: Storage, nbytes: int) -> bool:
 def _structure_of(one: Structure, other: Structure, dtype: np.dtype[Any]) -> Structure | None:
     """Return the structure of the products of two vectors' elements; None where there is no kernel."""
     key = one, other
-    structure: Structure | None = _STRUCTURES.get(key)
-    if structure is None and key not in _STRUCTURES:
+    structure: Structure | None = STRUCTURES.get(key)
+    if structure is None and key not in STRUCTURES:
         join = join_of(_MULTIPLY, key, None)
         is_known = join.structure is not None and not join.reason and join.structure.dtype is dtype
         structure = join.structure if is_known else None
-        remember(_STRUCTURES, key, structure)
+        remember(STRUCTURES, key, structure)
     return structure
 
 
-__all__ = ["outer"]
+__all__ = ["GRAPHS", "STRUCTURES", "outer"]
