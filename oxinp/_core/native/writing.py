@@ -11,7 +11,7 @@ import functools
 
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
-from oxinp._core.lazy.calls import CALLS
+from oxinp._core.lazy.calls import CALLS, Call
 from oxinp._core.lazy.chains import ByArithmetic, note_again
 from oxinp._core.lazy.crossings import Crossings
 from oxinp._core.lazy.executor import Executable
@@ -54,6 +54,7 @@ _BALANCE = offsets(Balance, ("_beyond", "_crossings", "_last", "_upload", "has_w
 _NO_UPLOAD = 0.0
 """What is left of uploads where they have been for what is not weighed."""
 _LAST_CROSSED = offsets(Crossings, ("last",))["last"]
+_CALL = offsets(Call, ("leaves", "mask"))
 _OWN_MASK = 16
 """Where on the stack there are the bits of what is written to, see `memory.storage`."""
 
@@ -331,9 +332,6 @@ def _flush(call: Making) -> None:
     What is gone of `PENDING` is taken out; there is one device, and its lock is held.
     """
     code = call.code
-    code.set("rax", id(CALLS))
-    code.compare_number_with("rax", SIZE, 0)
-    code.jump("flush", "ne")
     code.set("r15", id(schedule.PENDING))
     code.load("rax", "r15", SIZE)
     code.store("rsp", INDEX, "rax")
@@ -380,7 +378,9 @@ def _flush(call: Making) -> None:
     code.jump("next pending")
     code.label("are passed")
     code.compare_number_with("rsp", NUMBER, MAX_GONE)
-    code.jump("is flushed", "le")
+    code.jump("flush", "g")
+    _run_calls(call)
+    code.jump("is flushed")
     _flush_in_python(call)
 
 
@@ -400,6 +400,67 @@ def _pass_what_is_written(call: Making) -> None:
     code.jump("flush")
 
 
+def _run_calls(call: Making) -> None:
+    """Run the calls that wait and read what is written, as `flush_readers` does; the storage has to stay as it was."""
+    code, has_run = call.code, call.new_label()
+    code.set("rdi", id(CALLS))
+    code.compare_number_with("rdi", SIZE, 0)
+    code.jump("is flushed", "e")
+    code.call(objects.address("PyDict_Keys"))
+    call.made(NEW, "r15")
+    code.set("rax", 0)
+    code.store("rsp", INDEX, "rax")
+    code.label("next call")
+    code.load("r15", "rsp", NEW)
+    code.load("rax", "rsp", INDEX)
+    code.compare_with("r15", SIZE, "rax")
+    code.jump(has_run, "le")
+    code.load("rdx", "r15", LIST_ITEMS)
+    code.load_at("rdi", "rdx", "rax", 8)
+    code.increment("rsp", INDEX)
+    code.call(objects.address("PyWeakref_GetObject"))
+    code.move("rbp", "rax")
+    call.unless_type("rbp", Call, "next call")  # it is gone
+    load_number(call, "rax", "rbp", _CALL["mask"])
+    code.load("rcx", "rsp", _OWN_MASK)
+    code.and_register("rax", "rcx")
+    code.compare_number("rax", 0)
+    code.jump("next call", "e")
+    code.load("rdx", "rbp", _CALL["leaves"])
+    call.unless_type("rdx", tuple, "next call")
+    code.load("r8", "rdx", SIZE)
+    code.label("next operand")
+    code.add("r8", -1)
+    code.jump("next call", "s")
+    code.load_at("rdi", "rdx", "r8", 8, TUPLE_ITEMS)
+    load_buffer(call, "rdi", "rsi", "next operand", "next operand")
+    code.compare_with("rsp", HELD_BUFFER, "rsi")
+    code.jump("next operand", "ne")
+    call.keep_at(GRID, "rbp")
+    give(call, "rbp")
+    call_given(call, Call.run, 1)
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")  # returns None, which is not counted
+    code.set("rax", 0)
+    code.store("rsp", GRID, "rax")
+    call.drop("rbp")
+    code.jump("next call")
+    code.label(has_run)
+    _require_as_before(call)
+
+
+def _require_as_before(call: Making) -> None:
+    """Go on if the storage has the value in `r14` as before; `NEW` is given back."""
+    code = call.code
+    code.compare_with("rbx", VALUE, "r14")
+    code.jump("undo", "ne")
+    _require_device(call)
+    code.load("r15", "rsp", NEW)
+    code.set("rax", 0)
+    code.store("rsp", NEW, "rax")
+    call.drop("r15")
+
+
 def _flush_in_python(call: Making) -> None:
     """Lay out ``flush``: Python has that computed, after which the storage has to be as it was."""
     code = call.code
@@ -408,11 +469,7 @@ def _flush_in_python(call: Making) -> None:
     give(call, "r14", ("rbp", SOURCE_AT), NONE, "r12")
     call_given(call, flush_readers, 4)
     call.made(NEW, "r15")
-    code.compare_with("rbx", VALUE, "r14")
-    code.jump("undo", "ne")
-    _require_device(call)
-    code.set("rax", 0)
-    code.store("rsp", NEW, "rax")
+    _require_as_before(call)
     code.label("is flushed")
 
 

@@ -6,7 +6,7 @@ import numpy  # noqa: ICN001
 import pytest
 
 import oxinp
-from oxinp._core.lazy import straight
+from oxinp._core.lazy import calls, straight
 from oxinp._core.lazy.balance import balance
 from oxinp._core.native import objects
 from oxinp._core.ops import outer
@@ -245,3 +245,50 @@ def test_subclasses_are_asked(config):
         oxinp.outer(u, u)
     for pair in ((u.view(Named), u), (u, u.view(Named))):
         assert_same(oxinp.asarray(oxinp.outer(*pair)), numpy.outer(numpy.arange(float(N)), numpy.arange(float(N))))
+
+
+READERS = ["u @ a", "a @ u", "u[1:] @ a[1:, i:]", "(a * 2).sum(axis=0)", "(u @ a, a[0] * 2)", "xp.roll(a, 1, 0)"]
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.usefixtures("on_device")
+def test_calls_that_read_what_is_updated_run_first_and_others_wait(reader):
+    both = [given(xp, "f8") | {"b": xp.ones((N, N))} for xp in (oxinp, numpy)]
+    results = []
+    for turn in range(16):
+        for names in both:
+            names["i"] = turn % 5
+            kept = eval(reader, names), names["v"] @ names["b"]  # noqa: S307 - a table's
+            exec("a[i:, i:] -= xp.outer(u[i:], v[i:])", names)  # noqa: S102
+            results.append(kept[0] if type(kept[0]) is tuple else kept[:1])
+            if names is both[0]:
+                assert calls.is_waiting(kept[1]._storage.value)
+    for one, other in zip(results[::2], results[1::2], strict=True):
+        for ours, numpys in zip(one, other, strict=True):
+            assert_same(ours, numpys, ulp=200)
+    assert_same(both[0]["a"], both[1]["a"])
+
+
+@pytest.mark.usefixtures("on_device")
+def test_calls_are_run_by_machine_code():
+    code = compile("a[i:, i:] -= 2 * xp.outer(u[i:], v[i:] @ a[i:, i:])", "statement", "exec")
+    found = entered(code, given(oxinp, "f8"), [5] * 30, 2)
+    assert "run" in found
+    assert not found & {"flush_readers", "update", "outer"}
+
+
+@pytest.mark.usefixtures("on_device")
+def test_calls_that_fail_are_left_to_python(monkeypatch):
+    names = given(oxinp, "f8")
+    statement = compile("a[i:, i:] -= xp.outer(u[i:], u[i:])", "statement", "exec")
+    names["i"] = 3
+    for _ in range(8):
+        exec(statement, names)  # noqa: S102 - one of ours
+    before = numpy.array(names["a"])
+    waiting = names["v"] @ names["a"]
+    monkeypatch.setattr(calls.Call, "_run", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        exec(statement, names)  # noqa: S102
+    monkeypatch.undo()
+    assert_same(names["a"], before)
+    assert_same(waiting, numpy.array(names["v"]) @ before, ulp=200)
