@@ -22,6 +22,8 @@ from oxinp._kernels.gemm import select
 from oxinp._kernels.reduce.plan import Reduction
 from tests.comparator import assert_same
 
+pytestmark = pytest.mark.usefixtures("unwatched")
+
 LENGTH = 700
 SIZES = [40, 41, 42, 44, 48, *range(100, 300, 7), 512, 513, 640, LENGTH]
 
