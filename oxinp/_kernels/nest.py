@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from oxinp._kernels.problem import Operand
 
+MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
+
 
 class Nest(NamedTuple):
     """Loops, outermost first, over elements that operands address by strides.

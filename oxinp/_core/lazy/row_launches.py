@@ -26,6 +26,7 @@ from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.row_programs import merged
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
+from oxinp._kernels.nest import MAX_INDEX_32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
     from oxinp._runtime.backend import Backend
 
-CHOICE, ACCESSES = "oxinp._kernels.choice", "oxinp._kernels.elementwise.access"  # which only who needs them pays for
+CHOICE = "oxinp._kernels.choice"  # which only who needs it pays for
 ONE = 1, 1, 1
 ACCESS = 16  # bytes: whether an address is a multiple of more makes no difference
 MAX_RANGES = 16
@@ -211,7 +212,7 @@ class Alike:
     def _build_line(self, graph: Graph, target: Layout, calls: dict[int, Call], kernels: tuple[Any, ...]) -> None:
         program = self._merged(graph, calls)
         if program is None:  # whatever the length
-            self.by_kernels[kernels] = 1, importlib.import_module(ACCESSES).MAX_INDEX_32, {1: None}
+            self.by_kernels[kernels] = 1, MAX_INDEX_32, {1: None}
             return
         (size,) = program.rows.shape
         vector, per_round, lines = self.by_kernels.setdefault(kernels, (*program.units_of_round(), {}))

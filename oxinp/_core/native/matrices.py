@@ -14,9 +14,9 @@ from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import ENTRY, GRID, KEY, LAYOUT, LEAVES, NEW, NEW_GRAPH, RESULT, Making, offsets
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
-from oxinp._kernels.elementwise.access import MAX_INDEX_32, MAX_VECTOR
+from oxinp._kernels.elementwise.access import MAX_VECTOR
 from oxinp._kernels.elementwise.known import MIN_FILL
-from oxinp._kernels.nest import magic
+from oxinp._kernels.nest import MAX_INDEX_32, magic
 
 _PLANNER = offsets(Structure, ("planner",))["planner"]
 _ROWS, _COLUMNS, _ACROSS, _BELOW, _TILES, _COUNT = (8 * i for i in range(22, 28))

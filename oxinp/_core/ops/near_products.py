@@ -13,13 +13,9 @@ from oxinp._core.lazy.executor import loaded, run_joined
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import ACCESS_NBYTES, accessed
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
-from oxinp._kernels.elementwise.access import MAX_INDEX_32
-from oxinp._kernels.nest import magic
+from oxinp._kernels.nest import MAX_INDEX_32, magic
 from oxinp._kernels.plan import NUM_FLAGS
 from oxinp._kernels.problem import MIN_COLUMNS
-from oxinp._kernels.reduce.nearby import CHUNKED, SERIAL, WHOLE
-from oxinp._kernels.reduce.passes import MAX_SERIAL
-from oxinp._kernels.reduce.rows import BLOCK
 
 if TYPE_CHECKING:
     from oxinp._core.memory.layout import Layout
@@ -38,7 +34,7 @@ _lines: dict[Any, _Near] = {}
 _UNKNOWN: _Near = (-1,)
 
 
-def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int) -> Buffer | None:
+def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int, ptr: int | None = None) -> Any:
     """Multiply a vector and a matrix whose rows are contiguous as others before; None where there were none like it.
 
     Parameters
@@ -49,34 +45,39 @@ def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: in
         Where they lie.
     nbytes : int
         Of the result.
+    ptr : int, optional
+        Address of the result, whose elements lie next to each other, if it is not to be a new Buffer, which is
+        returned; else True is.
     """
     length, width = right.shape
     near = _columns.get(_key(left, right, width), _UNKNOWN)
     if near[0] != config.version or near[1] is None or width < MIN_COLUMNS:
         return None
-    _, backend, _, alike, acc_nbytes, step, most, serial, per_tile, num_blocks = near
-    kind, num_tiles, num_chunks = WHOLE, -(-width // per_tile), 1
-    if length <= MAX_SERIAL:
-        kind, num_tiles = SERIAL, -(-width // serial)
+    _, backend, _, alike, acc_nbytes, step, most, serial, per_tile, num_blocks, most_serial, kinds = near
+    one, kind, chunked = kinds
+    num_tiles, num_chunks = -(-width // per_tile), 1
+    if length <= most_serial:
+        kind, num_tiles = one, -(-width // serial)
     elif length > most and (wanted := num_blocks // num_tiles) > 1:  # as `Passes._chunk` has it
         chunk = max(2, -(-length // (wanted * step))) * step
         if chunk < length:
-            kind, num_chunks = CHUNKED, -(-length // chunk)
+            kind, num_chunks = chunked, -(-length // chunk)
     launch = _launch_of(near, kind, right.shape, (width, length))
     if launch is None or (num_chunks > 1 and num_tiles > NUM_FLAGS):
         return None
     vector, matrix = leaves
     first, second = vector.ptr, matrix.ptr  # which may run what they wait for
-    buffer: Buffer = backend.allocate(nbytes)
+    buffer: Buffer | None = backend.allocate(nbytes) if ptr is None else None
+    out = ptr if buffer is None else buffer.ptr
     extents = width, length, num_tiles, *magic(num_tiles)
     if num_chunks == 1:
-        launch((num_tiles, 1, 1), buffer.ptr, first, second, *alike.values, 1, 0, *extents)
-        return buffer
+        launch((num_tiles, 1, 1), out, first, second, *alike.values, 1, 0, *extents)
+        return buffer or True
     scratch = backend.allocate(num_chunks * width * acc_nbytes)  # held while the launch is queued
-    shared = buffer.ptr, scratch.ptr, backend.flags
+    shared = out, scratch.ptr, backend.flags
     chunks = chunk, width, num_chunks, *magic(num_chunks)
     launch((num_tiles * num_chunks, 1, 1), *shared, first, second, *alike.values, 1, 0, *extents, *chunks)
-    return buffer
+    return buffer or True
 
 
 def keep_columns(left: Layout, right: Layout, planner: Any) -> None:
@@ -91,8 +92,8 @@ def keep_columns(left: Layout, right: Layout, planner: Any) -> None:
     _keep(_columns, _key(left, right, width), planner.near_columns(width, steps, alignments, num_sms))
 
 
-def run_rows(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int) -> Buffer | None:
-    """Multiply a matrix whose rows are contiguous and a vector as others before; parameters are as of `run_columns`."""
+def run_rows(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int, ptr: int | None = None) -> Any:
+    """Multiply a matrix whose rows are contiguous and a vector as others before; see `run_columns`."""
     num_rows, length = left.shape
     near = _rows.get(_key(left, right), _UNKNOWN)
     if near[0] != config.version or near[1] is None:
@@ -107,19 +108,19 @@ def run_rows(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int) 
     if launch is None:
         return None
     values = *alike.values, 1, 0, num_rows, num_units, length - num_units * walk.vector
-    num_blocks = -(-num_rows // (max(1, at_once) * max(group, BLOCK) // group))  # as `RowsSpec.block` has it
+    num_blocks = -(-num_rows // (max(1, at_once) * max(group, planner.block) // group))  # as `RowsSpec.block` has it
     if num_chunks > 1:
         if num_rows < MIN_COLUMNS:  # lanes go along the chunks then
             return None
         values = *values, chunk, num_chunks, *magic(num_chunks)
         first = near[2][kind][1], (num_blocks * num_chunks, 1, 1), values
         joined = planner.in_two((first, num_chunks), num_rows, 1, capability)
-        return None if joined is None else run_joined(joined, nbytes, leaves)
+        return None if joined is None else run_joined(joined, nbytes, leaves, ptr)
     matrix, vector = leaves
     operands = matrix.ptr, vector.ptr  # which may run what they wait for
-    buffer: Buffer = backend.allocate(nbytes)
-    launch((num_blocks, 1, 1), buffer.ptr, *operands, *values)
-    return buffer
+    buffer: Buffer | None = backend.allocate(nbytes) if ptr is None else None
+    launch((num_blocks, 1, 1), ptr if buffer is None else buffer.ptr, *operands, *values)
+    return buffer or True
 
 
 def keep_rows(left: Layout, right: Layout, planner: Any) -> None:
@@ -130,8 +131,8 @@ def keep_rows(left: Layout, right: Layout, planner: Any) -> None:
     _keep(_rows, _key(left, right), None if alike is None else (alike, planner))
 
 
-def run_line(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int) -> Buffer | None:
-    """Multiply two vectors as others before; parameters are as of `run_columns`."""
+def run_line(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int, ptr: int | None = None) -> Any:
+    """Multiply two vectors as others before; see `run_columns`."""
     (size,) = left.shape
     near = _lines.get((left.strides, right.strides, left.alignment, right.alignment, left.dtype, size.bit_length()))
     if near is None or near[0] != config.version or near[1] is None:
@@ -142,9 +143,10 @@ def run_line(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int) 
     u, v = leaves
     first, second = u.ptr, v.ptr
     num_units = size // unit
-    buffer: Buffer = backend.allocate(nbytes)
-    launch(_ONE_BLOCK, buffer.ptr, first, second, *values, 1, 0, 1, num_units, size - num_units * unit)
-    return buffer
+    buffer: Buffer | None = backend.allocate(nbytes) if ptr is None else None
+    out = ptr if buffer is None else buffer.ptr
+    launch(_ONE_BLOCK, out, first, second, *values, 1, 0, 1, num_units, size - num_units * unit)
+    return buffer or True
 
 
 def keep_line(left: Layout, right: Layout, planner: Any) -> None:

@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 from oxinp._kernels.elementwise.chain import BROADCAST, INDEX, OUTER, STRIDED, UNIT, Chain, OperandSpec
 from oxinp._kernels.elementwise.planner import operand_spec
-from oxinp._kernels.nest import Nest, shifted_alignment
+from oxinp._kernels.nest import MAX_INDEX_32, Nest, shifted_alignment
 from oxinp._kernels.problem import Operand
 from oxinp._ptx.types import i64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MAX_INDEX_32 = 2**31 - 2**20  # what 32-bit indices may reach, with room for a block's overshoot
 MAX_VECTOR = 4
 MAX_UNROLL = 8
 NBYTES_IN_FLIGHT = 32  # of loads per thread

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, Choice, Device, decide, unrolled, unrolling
 from oxinp._kernels.elementwise import linear, tile
 from oxinp._kernels.elementwise.access import (
-    MAX_INDEX_32,
     MAX_UNROLL,
     MAX_VECTOR,
     classify,
@@ -22,7 +21,7 @@ from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.planner import MAX_KEPT, Planner
 from oxinp._kernels.elementwise.staging import MAX_STATIC_SHARED, tile_units
 from oxinp._kernels.elementwise.tile import TileSpec
-from oxinp._kernels.nest import Nest, magic
+from oxinp._kernels.nest import MAX_INDEX_32, Nest, magic
 from oxinp._kernels.problem import MAX_KERNELS, Operand
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.elementwise.chain import Divisor, Splitter
 from oxinp._kernels.fft.bluestein import num_pieces
 from oxinp._kernels.fft.kernel import make
@@ -31,6 +30,7 @@ from oxinp._kernels.fft.spec import (
     TransformSpec,
 )
 from oxinp._kernels.fft.tiling import is_large, resident, with_padding
+from oxinp._kernels.nest import MAX_INDEX_32
 from oxinp._kernels.plan import Argument, Launch, Work
 from oxinp._ptx.frozen import Frozen
 

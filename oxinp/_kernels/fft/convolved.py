@@ -13,7 +13,6 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.fft import chirp
 from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.chirp import ChirpSpec
@@ -21,6 +20,7 @@ from oxinp._kernels.fft.codelets import multiply
 from oxinp._kernels.fft.radices import NUM_REGISTERS, cut, largest_prime, registers
 from oxinp._kernels.fft.sides import Chained, Loop, Positions, Side
 from oxinp._kernels.fft.tiling import CLUSTER_SEGMENT, RESIDENT, SEGMENT, columns_of, is_large
+from oxinp._kernels.nest import MAX_INDEX_32
 from oxinp._kernels.plan import Launch, Work
 from oxinp._kernels.problem import Instr
 from oxinp._ptx.types import c64, c128

@@ -13,7 +13,6 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING
 
-from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.fft import convolved, pairs
 from oxinp._kernels.fft.batch import Batch
 from oxinp._kernels.fft.bluestein import chirp_of
@@ -26,6 +25,7 @@ from oxinp._kernels.fft.sides import Loop, Positions, Side
 from oxinp._kernels.fft.spec import MERGE, RADER, SPLIT, SUMMED, TWIN_MERGE, TWIN_SPLIT
 from oxinp._kernels.fft.splitting import fits_block, has_passes, split
 from oxinp._kernels.fft.tiling import columns_of
+from oxinp._kernels.nest import MAX_INDEX_32
 from oxinp._kernels.plan import Launch, Plan, Scratch, Work
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.gemm.epilogue import BoundEpilogue, Epilogue, EpilogueSpec, bind
 from oxinp._kernels.index import grouped_take
 from oxinp._kernels.index.loops import BLOCK, UNROLL, BoundLoops, Loop, LoopsSpec, loops_of, report, resolve
+from oxinp._kernels.nest import MAX_INDEX_32
 from oxinp._kernels.plan import Again, Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import MAX_KERNELS
 from oxinp._kernels.sort.keys import carrier

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.elementwise.access import MAX_INDEX_32
 from oxinp._kernels.elementwise.chain import Splitter
+from oxinp._kernels.nest import MAX_INDEX_32
 from oxinp._kernels.plan import REPORT_ADDRESS_BITS
 from oxinp._ptx.frozen import Frozen
 from oxinp._ptx.memory import Pointer

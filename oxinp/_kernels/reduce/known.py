@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled, unrolling
-from oxinp._kernels.elementwise.access import MAX_INDEX_32
-from oxinp._kernels.nest import magic
+from oxinp._kernels.nest import MAX_INDEX_32, magic
 from oxinp._kernels.plan import ALIGNMENT, NUM_FLAGS, flagged, joined
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import NUM_WARPS, ColumnsSpec

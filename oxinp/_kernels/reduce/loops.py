@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from oxinp._kernels.elementwise.access import MAX_INDEX_32
-from oxinp._kernels.nest import Nest
+from oxinp._kernels.nest import MAX_INDEX_32, Nest
 from oxinp._kernels.problem import MIN_COLUMNS
 
 if TYPE_CHECKING:

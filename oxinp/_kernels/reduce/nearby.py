@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import NUM_WARPS
 from oxinp._kernels.reduce.known import KnownPasses
 from oxinp._kernels.reduce.loops import MAX_VECTOR
-from oxinp._kernels.reduce.passes import BLOCKS_PER_SM, MAX_COLUMN_ROUNDS
-from oxinp._kernels.reduce.rows import WARP
+from oxinp._kernels.reduce.passes import BLOCKS_PER_SM, MAX_COLUMN_ROUNDS, MAX_SERIAL
+from oxinp._kernels.reduce.rows import BLOCK, WARP
 
 if TYPE_CHECKING:
     from oxinp._kernels.reduce.known import Alike, Near
 
-SERIAL, WHOLE, CHUNKED = (1, False, False), (NUM_WARPS, False, False), (NUM_WARPS, True, True)
-"""How the rows of a matrix may be gone through that is reduced along its columns: what `Walk.kernels` is by."""
+_KINDS = (1, False, False), (NUM_WARPS, False, False), (NUM_WARPS, True, True)
 
 
 class NearColumns(NamedTuple):
@@ -34,6 +33,10 @@ class NearColumns(NamedTuple):
         Columns of a tile, where one thread goes down all rows and where warps share them.
     num_blocks : int
         How many chunks are to give.
+    most_serial : int
+        Rows up to which one thread goes down them.
+    kinds : tuple
+        What `Walk.kernels` is by: where one thread goes down all rows, where warps share them, and chunks of them.
     """
 
     alike: Alike
@@ -43,12 +46,22 @@ class NearColumns(NamedTuple):
     serial: int
     per_tile: int
     num_blocks: int
+    most_serial: int
+    kinds: tuple[Any, Any, Any]
 
 
 class NearPasses(KnownPasses):
-    """The passes of a reduction, and what those of matrices that lie alike share; parameters as of `Passes`."""
+    """The passes of a reduction, and what those of matrices that lie alike share; parameters as of `Passes`.
+
+    Attributes
+    ----------
+    block : int
+        Threads that go through rows together, at least.
+    """
 
     __slots__ = ()
+
+    block = BLOCK
 
     def near_columns(
         self, width: int, steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...], num_sms: int
@@ -67,7 +80,7 @@ class NearPasses(KnownPasses):
         walk = alike.walk
         step, per_tile = NUM_WARPS * walk.unroll, WARP * walk.vector
         sizes = step, MAX_COLUMN_ROUNDS * step, per_tile * NUM_WARPS, per_tile
-        return NearColumns(alike, self.op.acc.nbytes, *sizes, BLOCKS_PER_SM * num_sms)
+        return NearColumns(alike, self.op.acc.nbytes, *sizes, BLOCKS_PER_SM * num_sms, MAX_SERIAL, _KINDS)
 
     def near_rows(self, steps: tuple[tuple[int, int], ...], alignments: tuple[int, ...]) -> Alike | None:
         """Return what a matrix that `rows_again` has just had a launch for has in common with others.
@@ -88,4 +101,4 @@ class NearPasses(KnownPasses):
         return near if near is not None and near.least <= size <= near.most else None
 
 
-__all__ = ["CHUNKED", "SERIAL", "WHOLE", "NearColumns", "NearPasses"]
+__all__ = ["NearColumns", "NearPasses"]

@@ -6,7 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from oxinp._kernels.elementwise.access import (
-    MAX_INDEX_32,
     classify,
     contiguous_strides,
     index_bits,
@@ -15,7 +14,7 @@ from oxinp._kernels.elementwise.access import (
 )
 from oxinp._kernels.elementwise.chain import INDEX, Chain, Divisor, Splitter
 from oxinp._kernels.elementwise.planner import Planner, operand_spec
-from oxinp._kernels.nest import Nest, collapse, shifted_alignment
+from oxinp._kernels.nest import MAX_INDEX_32, Nest, collapse, shifted_alignment
 from oxinp._kernels.plan import NUM_FLAGS
 from oxinp._kernels.plan import inputs as inputs_of
 from oxinp._kernels.problem import MIN_COLUMNS, Instr, Operand

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from oxinp._kernels.elementwise.access import MAX_INDEX_32, index_bits
+from oxinp._kernels.elementwise.access import index_bits
 from oxinp._kernels.elementwise.chain import (
     BROADCAST,
     MAX_GATHERED,
@@ -16,7 +16,7 @@ from oxinp._kernels.elementwise.chain import (
     OperandSpec,
     Splitter,
 )
-from oxinp._kernels.nest import Nest, collapse
+from oxinp._kernels.nest import MAX_INDEX_32, Nest, collapse
 from oxinp._kernels.plan import Launch, Plan, Work, inputs, outputs
 from oxinp._kernels.problem import Operand, touched_nbytes
 from oxinp._kernels.reduce.columns import ColumnsSpec
