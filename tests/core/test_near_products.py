@@ -146,6 +146,61 @@ def test_parts_at_any_address_are_planned_by_arithmetic(program, monkeypatch):
     assert not asked
 
 
+def write(xp, program, given, numbers, *, across):
+    """Write products to parts of rows of a matrix, or of columns, whose elements lie apart."""
+    a, v = (xp.array(each) + 0 for each in given)
+    written = xp.zeros((704, 710), a.dtype)
+    if xp is np:
+        np.evaluate(a, v, written)
+    for i in numbers:
+        product = program(a, i, v)
+        target = written[i] if across else written[:, i]
+        target[3 : 3 + len(product)] = product
+    return written
+
+
+@pytest.mark.parametrize("across", [True, False])
+@pytest.mark.parametrize("shape", [(700, 330), (90, 700), (300, 300)])
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "lines"])
+def test_products_are_written_where_they_are_wanted(name, shape, across, planned, monkeypatch):
+    program, numbers = PROGRAMS[name], range(1, min(shape) - 40, 7)
+    given = [numpy.random.default_rng(3).random(each) for each in (shape, max(shape))]
+    if name.endswith(("rows", "rows_of_all")):
+        given[1] = given[1][: shape[1]]
+    elif name.startswith("columns"):
+        given[1] = given[1][: shape[0]]
+    write(np, program, given, numbers, across=across)
+    planned.clear()
+    launches = np.cuda.stats().launches
+    found = numpy.asarray(write(np, program, given, numbers, across=across))
+    launches = np.cuda.stats().launches - launches
+    assert not across or len(planned) < 20
+    for kind in KINDS:
+        monkeypatch.setattr(kind, "run_near", staticmethod(lambda *_: None))
+    before = np.cuda.stats().launches
+    wanted = numpy.asarray(write(np, program, given, numbers, across=across))
+    assert found.tobytes() == wanted.tobytes()
+    assert launches == np.cuda.stats().launches - before
+    numpy.testing.assert_allclose(found, write(numpy, program, given, numbers, across=across), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "c16"])
+def test_inner_products_are_written_to_elements(dtype, planned):
+    v = (numpy.random.default_rng(3).random(4000) * 9).astype(dtype)
+
+    def program(xp):
+        x, made = xp.array(v) + 0, xp.zeros(900, dtype)
+        for i in range(900):
+            made[i] = x[i:] @ x[i:]
+        return made
+
+    program(np)
+    planned.clear()
+    found = numpy.asarray(program(np))
+    assert len(planned) < 20
+    numpy.testing.assert_allclose(found, program(numpy), rtol=1e-4 if dtype == "f4" else 1e-12)
+
+
 def test_other_settings_have_products_planned_again(config):
     given = [numpy.random.default_rng(3).random(each) for each in ((300, 300), 300)]
     run(np, rows, given, range(1, 90, 3))

@@ -79,7 +79,7 @@ class _Summed(BoundOp):
     _summed: BoundOp | None
 
     axis = 0
-    run_near: Callable[[Layout, Layout, tuple[Any, ...], int], Buffer | None]
+    run_near: Callable[..., Any]
     keep_near: Callable[[Layout, Layout, Any], None]
     planners: dict[np.dtype[Any], Any]
 
@@ -138,14 +138,35 @@ class _Summed(BoundOp):
                 again: Any = self.plan_again(None)
                 run = RUNS.get(type(again))
                 buffer = None if run is None else run(again, nbytes, leaves)
-                planner = self.planners.get(self.left.dtype)
-                if buffer is not None and planner is not None and not here.are_several:
-                    self.keep_near(self.left, self.right, planner)
+                if buffer is not None:
+                    self._keep_near()
             if buffer is not None:
-                self.has_run, self.extra = True, AGAIN
-                self.rented -= 1
+                self._note_run()
                 return [buffer]
         return super().run(leaves)
+
+    def run_first(self, variant: Hashable, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
+        """See `BoundOp.run_first`; where it is written, elements may lie apart, which nearby products' never do."""
+        target: Any = variant
+        is_near = ptr is not None and not here.are_several and target.strides in ((), (self.left.dtype.itemsize,))
+        if is_near and self.rented and self.run_near(self.left, self.right, leaves, target.nbytes, ptr):
+            self._note_run()
+            return []
+        made = super().run_first(variant, leaves, ptr)
+        if is_near and made is not None and self.rented:
+            self._keep_near()
+        return made
+
+    def _note_run(self) -> None:
+        """Note that it has been run like others."""
+        self.has_run, self.extra = True, AGAIN
+        self.rented -= 1
+
+    def _keep_near(self) -> None:
+        """Let what has just been run like others be known for those near it."""
+        planner = self.planners.get(self.left.dtype)
+        if planner is not None and not here.are_several:
+            self.keep_near(self.left, self.right, planner)
 
 
 class VectorProduct(_Summed):
