@@ -317,6 +317,8 @@ def wants_mirror(
 ) -> bool:
     """Count an access to `nbytes` of a storage that is only on the device; whether to fetch a host mirror now.
 
+    `native.reading` counts few of them alike, in machine code.
+
     Parameters
     ----------
     storage : Storage
