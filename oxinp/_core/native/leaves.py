@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.memory.storage import Leaf
 from oxinp._core.native import objects
 from oxinp._core.native.function import NONE
-from oxinp._core.native.making import ENTRY, NUMBER, PTR, Making, offsets
+from oxinp._core.native.making import ENTRY, LAYOUT, NUMBER, PTR, Making, offsets
 from oxinp._runtime.memory import Buffer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 LEAF = offsets(Leaf, Leaf.__slots__)
 BUFFER_PTR = offsets(Buffer, ("ptr",))["ptr"]
@@ -31,6 +36,23 @@ def load_number(call: Making, target: str, base: str, at: int, label: str = "und
     code.set("rax", 2**64 - 1)
     code.label(is_known)
     code.move(target, "rax")
+
+
+def store_of_dtype(call: Making, layout: str, known: Mapping[Any, Any], place: int, label: str = "undo") -> None:
+    """Let the stack have what is known of the dtype of a layout; go to a label where nothing is."""
+    code, done = call.code, call.new_label()
+    code.load("rdx", layout, LAYOUT["dtype"])
+    for dtype, value in known.items():
+        is_other = call.new_label()
+        code.set("rcx", id(dtype))
+        code.compare("rdx", "rcx")
+        code.jump(is_other, "ne")
+        code.set("rcx", id(value))
+        code.store("rsp", place, "rcx")
+        code.jump(done)
+        code.label(is_other)
+    code.jump(label)
+    code.label(done)
 
 
 def load_buffer(call: Making, entry: str, target: str, number: str, waiting: str = "undo") -> None:
@@ -94,4 +116,4 @@ def make_entry(call: Making) -> None:
     call.put("r13", LEAF["buffer"], "rbp")
 
 
-__all__ = ["BUFFER_PTR", "PENDING", "load_buffer", "load_number", "load_ptr", "make_entry"]
+__all__ = ["BUFFER_PTR", "PENDING", "load_buffer", "load_number", "load_ptr", "make_entry", "store_of_dtype"]

@@ -33,7 +33,7 @@ from oxinp._core.native.call import Call
 from oxinp._core.native.function import HELD, LIMIT, NONE, VALUE
 from oxinp._core.native.given import ROOM, call_given, give
 from oxinp._core.native.joining import ENTRIES_AT, GRAPH_AT, MASK_AT
-from oxinp._core.native.leaves import load_number, make_entry
+from oxinp._core.native.leaves import load_number, make_entry, store_of_dtype
 from oxinp._core.native.making import (
     COST,
     GIVEN_VALUE,
@@ -170,18 +170,7 @@ def address_of(kind: type) -> int:
 def _require_number(call: Making) -> None:
     """Go on with a layout, in `rbp`, of a real or complex number that kernels read where it lies."""
     code = call.code
-    code.load("rdx", "rbp", LAYOUT["dtype"])
-    for dtype, key in _COPIES.items():
-        is_other = call.new_label()
-        code.set("rcx", id(dtype))
-        code.compare("rdx", "rcx")
-        code.jump(is_other, "ne")
-        code.set("rcx", id(key))
-        code.store("rsp", _COPY, "rcx")
-        code.jump("has dtype")
-        code.label(is_other)
-    code.jump("undo")
-    code.label("has dtype")
+    store_of_dtype(call, "rbp", _COPIES, _COPY)
     code.set("rcx", id(True))
     code.compare_with("rbp", LAYOUT["is_aligned"], "rcx")
     code.jump("undo", "ne")

@@ -13,7 +13,7 @@ from oxinp._core.native.apart import FOUND, HELD_BUFFER, INDEX, START
 from oxinp._core.native.function import NONE, VALUE
 from oxinp._core.native.given import call_given, give, require_returned
 from oxinp._core.native.launching import ARGS, ENTRIES, LAYOUT_AT, SOURCE_AT
-from oxinp._core.native.leaves import make_entry
+from oxinp._core.native.leaves import make_entry, store_of_dtype
 from oxinp._core.native.making import GRAPH, GRID, LAYOUT, LEAVES, NEW, NEW_GRAPH, Making
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
@@ -71,18 +71,7 @@ def _load_structure(call: Making) -> None:
     load_small(call, "rdi", "rsi", "read back in Python")
     code.compare_number("rdi", MEETINGS)
     code.jump("read back in Python", "ge")
-    code.load("rdx", "r12", LAYOUT["dtype"])
-    for dtype, structure in _STRUCTURES.items():
-        is_other = call.new_label()
-        code.set("rcx", id(dtype))
-        code.compare("rdx", "rcx")
-        code.jump(is_other, "ne")
-        code.set("rax", id(structure))
-        code.store("rsp", _STRUCTURE, "rax")
-        code.jump("has structure")
-        code.label(is_other)
-    code.jump("read back in Python")
-    code.label("has structure")
+    store_of_dtype(call, "r12", _STRUCTURES, _STRUCTURE, "read back in Python")
 
 
 def _make_graph(call: Making) -> None:
