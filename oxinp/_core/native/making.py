@@ -184,6 +184,14 @@ class Making(Call):
         self.keep(register)
         self.code.store("rsp", place, register)
 
+    def release(self, place: int) -> None:
+        """Give back what the stack has, which it has no longer; `r15` changes."""
+        code = self.code
+        code.load("r15", "rsp", place)
+        code.set("rax", 0)
+        code.store("rsp", place, "rax")
+        self.drop("r15")
+
     def select(self, dtype: str, *of: tuple[int, Callable[[Any], object]]) -> None:
         """Let places on the stack have what belongs to the dtype in a register; leave others to Python."""
         code, is_found = self.code, self.new_label()

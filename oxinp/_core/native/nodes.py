@@ -39,7 +39,7 @@ from oxinp._core.native.making import (
     offsets,
 )
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
-from oxinp._core.native.operand import key_of
+from oxinp._core.native.operand import load_variable
 from oxinp._core.native.places import load_small
 from oxinp._core.ops.product import Product
 from oxinp._core.ops.vector_product import InnerProduct, MatrixProduct, VectorProduct
@@ -259,7 +259,7 @@ def wrap_pending(kind: type, before: int | None) -> bytes:
     code.set("rcx", SHARED)
     code.compare("r14", "rcx")
     code.jump("undo", "ge")
-    _load_variable(call, "rdx", "room")
+    _load_setting(call, "rdx", "room")
     code.set("rcx", id(schedule.PENDING))
     code.compare_with("rcx", SIZE, "rdx")
     code.jump("undo", "ge")
@@ -269,15 +269,10 @@ def wrap_pending(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-def _load_variable(call: Making, target: str, name: str) -> None:
+def _load_setting(call: Making, target: str, name: str) -> None:
     """Let a register have a small number that a variable of the scheduler's is."""
-    code = call.code
-    code.set("rdi", id(vars(schedule)))
-    code.set("rsi", key_of(schedule, name))
-    code.call(objects.address("PyDict_GetItem"))
-    code.compare_number("rax", 0)
-    code.jump("undo", "e")
-    code.move("rsi", "rax")
+    load_variable(call, schedule, name)
+    call.code.move("rsi", "rax")
     load_small(call, target, "rsi", "undo")
 
 
@@ -338,11 +333,11 @@ def _require_room(call: Making) -> None:
     code.set("rcx", SHARED)
     code.compare("r14", "rcx")
     code.jump("undo", "ge")
-    _load_variable(call, "r14", "MAX_CALLS")
+    _load_setting(call, "r14", "MAX_CALLS")
     code.set("rax", id(CALLS))
     code.compare_with("rax", SIZE, "r14")
     code.jump("undo", "ge")
-    _load_variable(call, "rdx", "room")
+    _load_setting(call, "rdx", "room")
     code.compare_number("rdx", 0)
     code.jump("undo", "l")
 

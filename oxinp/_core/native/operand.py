@@ -46,16 +46,22 @@ def key_of(module: object, name: str) -> int:
     return next(id(key) for key in vars(module) if key == name)
 
 
+def load_variable(call: Making, module: object, name: str) -> None:
+    """Let `rax` have what a variable of a module is, which nobody counts."""
+    code = call.code
+    code.set("rdi", id(vars(module)))
+    code.set("rsi", key_of(module, name))
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("undo", "e")
+
+
 def require_usual(call: Making) -> None:
     """Go on where there is one stream, nobody watches, and no floating-point errors are told of."""
     code = call.code
     call.unless_reported("undo")
     for module, name in ((here, "are_several"), (schedule, "room")):
-        code.set("rdi", id(vars(module)))
-        code.set("rsi", key_of(module, name))
-        code.call(objects.address("PyDict_GetItem"))
-        code.compare_number("rax", 0)
-        code.jump("undo", "e")
+        load_variable(call, module, name)
         if name == "are_several":
             code.set("rcx", id(False))
             code.compare("rax", "rcx")
@@ -291,4 +297,4 @@ def _make_chain(call: Making) -> None:
     code.move("r14", "rdi")
 
 
-__all__ = ["find_chain", "find_known", "require_usual"]
+__all__ = ["find_chain", "find_known", "load_variable", "require_usual"]

@@ -39,7 +39,7 @@ from oxinp._core.native.making import (
     offsets,
 )
 from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_FLAGS, DTYPE_ITEMSIZE, SIZE, TUPLE_ITEMS
-from oxinp._core.native.operand import find_known, key_of
+from oxinp._core.native.operand import find_known, load_variable
 from oxinp._core.native.places import load_small
 from oxinp._core.native.writing import acquire, let_go
 from oxinp._core.ops.outer import GRAPHS, STRUCTURES
@@ -50,7 +50,6 @@ _NUM_PRODUCTS, _INDEX, _FILLED = (8 * i for i in range(19, 22))
 """Where on the stack there is how many products there are, and which leaf of how many is passed."""
 _LAYOUTS, _VALUES = (ENTRY, PTR), (GIVEN_VALUE, KEPT)
 """Where there are those of the vectors."""
-_DECIDED = "_decided"
 _SHAPE = "shape"
 _WORD = 8
 """Bytes of an element at most that count against the threshold, see `loops.outer`."""
@@ -144,7 +143,7 @@ def _find_whole(call: Making, kept: int, label: str) -> None:
     give(call, ("r12", ARRAY_DTYPE), "rdi")
     call_given(call, Layout.of, 2)
     call.made(kept, "r12")
-    _release(call, NEW)
+    call.release(NEW)
     call.set_attribute("rbx", KNOWN, "r12")
 
 
@@ -181,11 +180,7 @@ def _require_device(call: Making) -> None:
         code.jump("on the host", "ne")
     code.jump("is the device's")
     code.label("on the host")
-    code.set("rdi", id(vars(select)))
-    code.set("rsi", key_of(select, _DECIDED))
-    code.call(objects.address("PyDict_GetItem"))
-    code.compare_number("rax", 0)
-    code.jump("undo", "e")
+    load_variable(call, select, "_decided")
     code.set("rdx", id(config))
     code.load("rdx", "rdx", _CONFIG["version"])
     code.compare_with("rax", TUPLE_ITEMS, "rdx")
@@ -327,7 +322,7 @@ def _find_structure(call: Making) -> None:
     code.compare_number("rax", 0)
     code.jump("undo", "e")
     code.move("rbp", "rax")
-    _release(call, NEW)
+    call.release(NEW)
     call.unless_type("rbp", Structure, "undo")
     call.keep_at(NEW, "rbp")
 
@@ -399,7 +394,7 @@ def _make_graph(call: Making) -> None:
     give(call, "rbp", ("rbx", LAYOUT["_dense"]), "r12")
     call_given(call, graph_of, 3)
     call.made(RESULT, "rbx")
-    _release(call, LEAVES)
+    call.release(LEAVES)
 
 
 def _enter(call: Making) -> None:
@@ -420,7 +415,7 @@ def _enter(call: Making) -> None:
     code.compare_number("rax", 0)
     code.jump("undo", "e")
     code.move("r12", "rax")  # which is not counted
-    _release(call, LEAVES)
+    call.release(LEAVES)
     code.load("rbx", "rsp", RESULT)
     code.set("rcx", id(True))
     code.compare("r12", "rcx")
@@ -445,15 +440,6 @@ def _enter(call: Making) -> None:
         code.store("r12", GRAPH["met"], "rax")
         code.label(is_lasting)
     code.label(is_counted)
-
-
-def _release(call: Making, place: int) -> None:
-    """Give back what the stack has; `r15` changes."""
-    code = call.code
-    code.load("r15", "rsp", place)
-    code.set("rax", 0)
-    code.store("rsp", place, "rax")
-    call.drop("r15")
 
 
 __all__ = ["recorded"]

@@ -441,9 +441,7 @@ def _run_calls(call: Making) -> None:
     call_given(call, Call.run, 1)
     code.compare_number("rax", 0)
     code.jump("undo", "e")  # returns None, which is not counted
-    code.set("rax", 0)
-    code.store("rsp", GRID, "rax")
-    call.drop("rbp")
+    call.release(GRID)
     code.jump("next call")
     code.label(has_run)
     _require_as_before(call)
@@ -455,10 +453,7 @@ def _require_as_before(call: Making) -> None:
     code.compare_with("rbx", VALUE, "r14")
     code.jump("undo", "ne")
     _require_device(call)
-    code.load("r15", "rsp", NEW)
-    code.set("rax", 0)
-    code.store("rsp", NEW, "rax")
-    call.drop("r15")
+    call.release(NEW)
 
 
 def _flush_in_python(call: Making) -> None:
