@@ -231,15 +231,25 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
         PENDING.append(ref(storage))
         raise
     layout = graph.layout
-    arrays = tuple(compress(leaves, graph.structure.are_arrays))
-    size = balance.ran(layout.nbytes, arrays)  # so that what is fetched is known to come from this
-    if size < NUM_SIZES and (is_planned or is_sampled() or balance.each):
-        times = 1 if is_planned else SAMPLED
-        balance.computed_chain(size, graph.structure, layout.size, is_first=is_first, times=times)
+    weigh_chain(graph, leaves, is_first=is_first, is_planned=is_planned)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     if above:
         joint.read_in(done, above)
     return done
+
+
+def weigh_chain(graph: Graph, leaves: tuple[Any, ...], *, is_first: bool = False, is_planned: bool = False) -> None:
+    """Let placement know of a chain that has been computed, so that what is fetched is known to come from it."""
+    structure, layout = graph.structure, graph.layout
+    size = balance.ran(layout.nbytes, tuple(compress(leaves, structure.are_arrays)))
+    if size < NUM_SIZES and (is_planned or is_sampled() or balance.each):
+        times = 1 if is_planned else SAMPLED
+        balance.computed_chain(size, structure, layout.size, is_first=is_first, times=times)
+
+
+def append(storage: Storage) -> None:
+    """Let a storage be pending as before, that went from the list to be computed."""
+    PENDING.append(ref(storage))
 
 
 def _compute_elements(others: list[Storage]) -> bool:

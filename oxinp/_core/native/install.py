@@ -29,6 +29,7 @@ from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.placement import wants_mirror
 from oxinp._core.lazy.results import deferred, pending, wrap_pending, wrap_result
+from oxinp._core.lazy.schedule import materialise
 from oxinp._core.lazy.straight import write_part
 from oxinp._core.memory.layout import Layout, dense_of, spread
 from oxinp._core.memory.parts import part_of
@@ -220,6 +221,7 @@ _RECORDING = (
         leaf,
         line_again,
         line_of,
+        materialise,
         matrix_of,
         operand,
         pending,

@@ -18,7 +18,7 @@ from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 
 STRUCTURE = offsets(Structure, ("dtype", "has_parts", "planner"))
 _PROGRAM = offsets(Executable, ("launch", "version"))
-_VERSION = offsets(Config, ("version",))["version"]
+VERSION = offsets(Config, ("version",))["version"]
 COMPUTED, SEEN, ENTRIES, MASK, GRAPH_OF = (TUPLE_ITEMS + 8 * i for i in range(5))
 """Where a chain has what, see `straight`."""
 STORAGE_AT, LAYOUT_AT, CHAIN_AT, SOURCE_AT, IS_UPDATE_AT = (8 * i for i in range(5))
@@ -37,7 +37,7 @@ def find_launch(call: Making) -> None:
     code.compare_number("r15", 0)
     code.jump("to look for", "e")
     code.set("rdx", id(config))
-    code.load("rdx", "rdx", _VERSION)
+    code.load("rdx", "rdx", VERSION)
     code.compare_with("r15", _PROGRAM["version"], "rdx")
     code.jump("undo", "ne")
     code.load("r15", "r15", _PROGRAM["launch"])
@@ -64,7 +64,7 @@ def find_launch(call: Making) -> None:
     code.jump("undo", "e")
     code.move("r15", "rax")
     code.set("rdx", id(config))
-    code.load("rdx", "rdx", _VERSION)
+    code.load("rdx", "rdx", VERSION)
     code.compare_with("r15", TUPLE_ITEMS, "rdx")
     code.jump("undo", "ne")
     code.load("r15", "r15", TUPLE_ITEMS + 8)
@@ -143,18 +143,25 @@ def launch(call: Making) -> None:
     code.compare_number("rax", MOST_GIVEN - 3)
     code.jump("undo", "g")
     code.load("rdx", "rdi", TUPLE_ITEMS + 8)
-    _push(call, "rdx")
+    push(call, "rdx")
     code.load("rbp", "rsp", ARGS)
     code.set("rcx", id(True))
     code.compare_with("rbp", IS_UPDATE_AT, "rcx")
     code.jump(has_grid, "ne")
     code.load("rdx", "rsp", PTR)
-    _push(call, "rdx")
+    push(call, "rdx")
     code.label(has_grid)
     code.load("rdx", "rsp", PTR)
-    _push(call, "rdx")
-    _push_entries(call)
+    push(call, "rdx")
+    push_entries(call, "r13", ENTRIES)
     _push_constants(call)
+    count_pushed(call)
+    launch_given(call, GIVEN)
+
+
+def count_pushed(call: Making) -> None:
+    """Let the stack have how many arguments there are, the last of which ends where `rsi` says."""
+    code = call.code
     code.move("rdx", "rsi")
     code.move("rax", "rsp")
     code.add("rax", GIVEN)
@@ -163,13 +170,12 @@ def launch(call: Making) -> None:
     for _ in range(3):
         code.halve("rdx")
     code.store("rsp", NUMBER, "rdx")
-    launch_given(call, GIVEN)
 
 
-def _push_entries(call: Making) -> None:
-    """Let arguments more be the addresses of leaves, and numbers among them."""
+def push_entries(call: Making, holder: str, at: int) -> None:
+    """Let arguments more be the addresses of leaves, and numbers, of a tuple at an offset from a register."""
     code = call.code
-    code.load("r8", "r13", ENTRIES)
+    code.load("r8", holder, at)
     code.load("r9", "r8", SIZE)
     code.compare_number("r9", MOST_GIVEN - 3)
     code.jump("undo", "g")
@@ -180,14 +186,14 @@ def _push_entries(call: Making) -> None:
     code.load("rdi", "r8", TUPLE_ITEMS)
     code.add("r8", 8)
     load_ptr(call, "rdi", "rdx", "is number")
-    _push(call, "rdx")
+    push(call, "rdx")
     code.jump("next entry")
     code.label("is number")
     code.load("rdx", "rdi", TYPE)
     call.if_one_of("rdx", _NUMBERS, "is plain")
     code.jump("undo")
     code.label("is plain")
-    _push(call, "rdi")
+    push(call, "rdi")
     code.jump("next entry")
     code.label("are given")
 
@@ -206,12 +212,12 @@ def _push_constants(call: Making) -> None:
     code.add("r9", -1)
     code.load("rdx", "r8", TUPLE_ITEMS)
     code.add("r8", 8)
-    _push(call, "rdx")
+    push(call, "rdx")
     code.jump("next constant")
     code.label("has constants")
 
 
-def _push(call: Making, register: str) -> None:
+def push(call: Making, register: str) -> None:
     """Let an argument more, where `rsi` says, be what a register has."""
     call.code.store("rsi", 0, register)
     call.code.add("rsi", 8)
@@ -229,6 +235,10 @@ __all__ = [
     "SOURCE_AT",
     "STORAGE_AT",
     "STRUCTURE",
+    "VERSION",
+    "count_pushed",
     "find_launch",
     "launch",
+    "push",
+    "push_entries",
 ]

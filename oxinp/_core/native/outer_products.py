@@ -18,6 +18,7 @@ from oxinp._core.native.function import HAS_OBJECTS, HELD, HOST, KNOWN, NONE, SE
 from oxinp._core.native.given import ROOM, call_given, give
 from oxinp._core.native.joining import ENTRIES_AT, GRAPH_AT
 from oxinp._core.native.leaves import load_number
+from oxinp._core.native.locking import acquire, let_go
 from oxinp._core.native.loops import CONTIGUOUS
 from oxinp._core.native.making import (
     COST,
@@ -41,7 +42,6 @@ from oxinp._core.native.making import (
 from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_FLAGS, DTYPE_ITEMSIZE, SIZE, TUPLE_ITEMS
 from oxinp._core.native.operand import find_known, load_variable
 from oxinp._core.native.places import load_small
-from oxinp._core.native.writing import acquire, let_go
 from oxinp._core.ops.outer import GRAPHS, STRUCTURES
 from oxinp._runtime import select
 

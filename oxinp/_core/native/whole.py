@@ -12,7 +12,7 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.combining import NUMBERS
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.storage import Storage
-from oxinp._core.native import joining, objects, writing
+from oxinp._core.native import joining, objects
 from oxinp._core.native.binary import (
     FIRST,
     GIVEN_OPERATION,
@@ -25,6 +25,7 @@ from oxinp._core.native.binary import (
 )
 from oxinp._core.native.function import HELD, KNOWN, NONE, STALE, STORED_HOST, VALUE
 from oxinp._core.native.joining import ENTRIES_AT, GRAPH_AT
+from oxinp._core.native.locking import acquire, let_go
 from oxinp._core.native.making import (
     COST,
     ENTRY,
@@ -204,15 +205,15 @@ def _store(call: Making) -> None:
     call.drop("rbp")
     code.test_with("rsp", NUMBER, 1)
     code.jump("undo", "ne")
-    writing.acquire(call, "undo")
+    acquire(call, "undo")
     _require_unchanged(call, "is changed")
     call.hand_over(ENTRY, "r12", VALUE)
     code.set("rax", id(True))  # which is not counted, nor is what may have been there
     code.store("r12", _IS_UPDATED, "rax")
-    writing.let_go(call)
+    let_go(call)
     code.jump("is stored")
     code.label("is changed")
-    writing.let_go(call)
+    let_go(call)
     code.jump("undo")
     code.label("is stored")
 

@@ -12,6 +12,7 @@ from oxinp._config import before_change
 from oxinp._core.lazy import inlining
 from oxinp._core.native import (
     calls,
+    computing,
     dense,
     elements,
     lifetime,
@@ -37,7 +38,7 @@ from oxinp._core.ufunc.table import UFUNCS
 _ROWS = {row.name: row for row in UFUNCS}
 _RECORDING = {
     name: getattr(module, name)
-    for module in (nodes, dense, lines, reading, renewing, memory, writing)
+    for module in (nodes, computing, dense, lines, reading, renewing, memory, writing)
     for name in module.__all__
 }
 

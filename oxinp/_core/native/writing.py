@@ -10,10 +10,9 @@ from __future__ import annotations
 import functools
 
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import CALLS, Call
 from oxinp._core.lazy.chains import ByArithmetic, note_again
-from oxinp._core.lazy.crossings import Crossings
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Structure
 from oxinp._core.lazy.placement import singles
@@ -42,24 +41,18 @@ from oxinp._core.native.launching import (
     launch,
 )
 from oxinp._core.native.leaves import BUFFER_PTR, load_buffer, load_number
+from oxinp._core.native.locking import answered, locked
 from oxinp._core.native.making import GIVEN_VALUE, GRAPH, GRID, KEPT, LAYOUT, NEW, NUMBER, PTR, Making, offsets
 from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
 from oxinp._core.native.reading_back import read_back
-from oxinp._runtime.backend import FIRST_LOCK
+from oxinp._core.native.weighing import count_beyond
 from oxinp._runtime.memory import Buffer
 
 _LATER = offsets(ByArithmetic, ("later",))["later"]
-_BALANCE = offsets(Balance, ("_beyond", "_crossings", "_last", "_upload", "has_waited", "reach"))
-_NO_UPLOAD = 0.0
-"""What is left of uploads where they have been for what is not weighed."""
-_LAST_CROSSED = offsets(Crossings, ("last",))["last"]
 _CALL = offsets(Call, ("leaves", "mask"))
 _OWN_MASK = 16
 """Where on the stack there are the bits of what is written to, see `memory.storage`."""
-
-_acquire, _release = FIRST_LOCK.acquire, FIRST_LOCK.release
-_AT_ONCE = (False,)
 
 
 @functools.cache
@@ -105,84 +98,12 @@ def address_of(kind: type) -> int:
 
     0 if the system forbids that.
     """
-    call, address = Making(kind, None), _address(kind)
-    code = call.code
-    if not address:
-        return 0
-    call.begin()
-    acquire(call, "not at once")
-    code.move("rdi", "rbx")
-    code.call(address)
-    code.move("r12", "rax")
-    code.compare_number("r12", 0)
-    code.jump("not done", "e")
-    code.label("let go")
-    let_go(call)
-    code.move("rax", "r12")
-    code.jump("return")
-    code.label("not done")
-    code.call(objects.address("PyErr_Occurred"))
-    code.compare_number("rax", 0)
-    code.jump("let go", "e")
-    _call_with_error(call, "PyErr_Fetch", is_by_address=True)
-    let_go(call)
-    _call_with_error(call, "PyErr_Restore", is_by_address=False)
-    code.set("rax", 0)
-    code.jump("return")
-    code.label("not at once")  # another thread has the lock, or there was no memory
-    code.call(objects.address("PyErr_Clear"))
-    code.set("rax", 0)
-    code.label("return")
-    call.end_body()
-    return call.address()
+    return locked(kind, _address(kind))
 
 
 def write_part(kind: type, before: int | None) -> bytes:
     """Return the code of a call of `straight.write_part`."""
-    call = Making(kind, before)
-    code, address = call.code, address_of(kind)
-    call.begin_call(5)
-    code.label("5 arguments")
-    if not address:
-        code.jump("general")
-    code.move("rdi", "rbp")
-    code.call(address)
-    code.compare_number("rax", 0)
-    code.jump("return", "ne")
-    code.call(objects.address("PyErr_Occurred"))
-    code.compare_number("rax", 0)
-    code.jump("general", "e")
-    code.set("rax", 0)
-    call.end_call()
-    return code.assembled()
-
-
-def acquire(call: Making, label: str) -> None:
-    """Take the device's lock; go to a label where another thread has it, or there is no memory."""
-    code = call.code
-    code.set("rdi", id(_acquire))
-    code.set("rsi", id(_AT_ONCE))
-    code.set("rdx", 0)
-    code.call(objects.address("PyObject_Call"))
-    code.set("rcx", id(True))
-    code.compare("rax", "rcx")
-    code.jump(label, "ne")
-
-
-def let_go(call: Making) -> None:
-    """Let go of the lock, which this thread has."""
-    call.code.set("rdi", id(_release))
-    call.code.call(objects.address("PyObject_CallNoArgs"))  # returns None, which is not counted
-
-
-def _call_with_error(call: Making, function: str, *, is_by_address: bool) -> None:
-    for place, register in enumerate(("rdi", "rsi", "rdx")):
-        if is_by_address:
-            call.code.move(register, "rsp")
-            call.code.add(register, KEPT + 8 * place)
-        else:
-            call.code.load(register, "rsp", KEPT + 8 * place)
-    call.code.call(objects.address(function))
+    return answered(kind, before, 5, address_of(kind))
 
 
 def _load_storage(call: Making) -> None:
@@ -531,27 +452,7 @@ def _weigh(call: Making) -> None:
     code = call.code
     code.load("rdx", "r14", TUPLE_ITEMS)
     code.load("r15", "rdx", GRAPH["layout"])
-    load_number(call, "rbp", "r15", LAYOUT["nbytes"], "weigh")
-    code.set("r12", id(balance))
-    load_number(call, "rax", "r12", _BALANCE["reach"], "weigh")
-    code.compare("rbp", "rax")
-    code.jump("weigh", "l")
-    code.load("rdi", "r12", _BALANCE["_crossings"])
-    code.set("rcx", id(NUM_SIZES))
-    code.compare_with("rdi", _LAST_CROSSED, "rcx")
-    code.jump("weigh", "ne")
-    code.load("rsi", "r12", _BALANCE["_beyond"])
-    load_small(call, "rdi", "rsi", "weigh")
-    code.add("rdi", 1)
-    code.call(objects.address("PyLong_FromSsize_t"))
-    code.compare_number("rax", 0)
-    code.jump("raised", "e")
-    code.load("r15", "r12", _BALANCE["_beyond"])
-    code.store("r12", _BALANCE["_beyond"], "rax")
-    call.drop("r15")
-    for name, value in (("_last", NUM_SIZES), ("has_waited", False), ("_upload", _NO_UPLOAD)):
-        code.set("rbp", id(value))
-        call.set_attribute("r12", _BALANCE[name], "rbp")
+    count_beyond(call, "weigh")
     code.jump("is weighed")
     code.label("weigh")
     code.load("r12", "rsp", ARGS)

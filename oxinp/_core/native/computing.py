@@ -1,0 +1,208 @@
+"""What is pending is computed, in machine code: what `schedule.materialise` does with a chain that has a program.
+
+That is so where nothing else is pending. Before the launch whatever is not as usual is left to Python, which begins
+again. What is raised by the launch is raised, and the storage is pending as before.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from oxinp._config import config
+from oxinp._core.lazy import schedule
+from oxinp._core.lazy.calls import CALLS
+from oxinp._core.lazy.executor import Executable, addresses
+from oxinp._core.lazy.expr import Graph
+from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.storage import Storage, next_mask
+from oxinp._core.native import objects
+from oxinp._core.native.apart import INDEX
+from oxinp._core.native.function import NONE, VALUE
+from oxinp._core.native.given import GIVEN, ROOM, call_given, give, require_returned
+from oxinp._core.native.launchers import launch_given
+from oxinp._core.native.launching import VERSION, count_pushed, push, push_entries
+from oxinp._core.native.leaves import BUFFER_PTR
+from oxinp._core.native.locking import answered, locked
+from oxinp._core.native.making import (
+    COST,
+    GIVEN_VALUE,
+    GRAPH,
+    GRID,
+    KEPT,
+    KEY,
+    LAYOUT,
+    LEAVES,
+    NEW,
+    Making,
+    offsets,
+)
+from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS
+from oxinp._core.native.operand import require_usual
+from oxinp._core.native.weighing import count_beyond
+from oxinp._runtime.memory import Buffer
+
+_PROGRAM = offsets(Executable, ("allocate", "arguments", "launch", "nbytes", "version"))
+_MOST = 64
+"""Entries of `PENDING` that are looked at."""
+
+
+@functools.cache
+def _address(kind: type) -> int:
+    """Return where the code lies that computes a storage, given where the argument is; 0 if the system forbids that."""
+    call = Making(kind, None, ROOM)
+    code = call.code
+    call.begin()
+    call.begin_made()
+    code.load("rbx", "rbx")
+    require_usual(call)
+    _load_chain(call)
+    _load_program(call)
+    _allocate(call)
+    _make_value(call)
+    _give(call)
+    _empty_pending(call)
+    launch_given(call, GIVEN, has_grid=False)
+    _weigh(call)
+    code.load("r14", "rsp", NEW)
+    call.set_attribute("rbx", VALUE, "r14")
+    call.keep("r14")
+    code.jump("give back")
+    return call.end_made()
+
+
+def materialise(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `schedule.materialise`."""
+    return answered(kind, before, 1, locked(kind, _address(kind), schedule.append))
+
+
+def _load_chain(call: Making) -> None:
+    """Let `r14` have the value of the storage in `rbx`, `r13` its graph, and `r12` the layout of several elements."""
+    code = call.code
+    call.unless_type("rbx", Storage, "undo")
+    code.load("r14", "rbx", VALUE)
+    call.unless_type("r14", tuple, "undo")
+    call.keep_at(GIVEN_VALUE, "r14")
+    code.load("r13", "r14", TUPLE_ITEMS)
+    call.unless_type("r13", Graph, "undo")
+    code.load("rdx", "r13", GRAPH["nodes"])
+    code.compare_number_with("rdx", SIZE, 0)
+    code.jump("undo", "e")
+    code.load("r12", "r13", GRAPH["layout"])
+    call.unless_type("r12", Layout, "undo")
+    code.set("rcx", id(1))
+    code.compare_with("r12", LAYOUT["size"], "rcx")
+    code.jump("undo", "e")
+    code.set("rcx", NONE)
+    code.compare_with("r12", LAYOUT["graph"], "rcx")
+    code.jump("undo", "e")
+    code.set("rdi", id(CALLS))
+    code.compare_number_with("rdi", SIZE, 0)
+    code.jump("undo", "ne")
+
+
+def _load_program(call: Making) -> None:
+    """Let the stack have the program, which takes its parameters as they come, and what launches it."""
+    code = call.code
+    code.load("r15", "r13", GRAPH["program"])
+    call.unless_type("r15", Executable, "undo")
+    call.keep_at(KEPT, "r15")
+    code.set("rdx", id(config))
+    code.load("rdx", "rdx", VERSION)
+    code.compare_with("r15", _PROGRAM["version"], "rdx")
+    code.jump("undo", "ne")
+    code.set("rcx", id(addresses))
+    code.compare_with("r15", _PROGRAM["arguments"], "rcx")
+    code.jump("undo", "ne")
+    code.load("rdx", "r15", _PROGRAM["launch"])
+    call.keep_at(COST, "rdx")
+
+
+def _allocate(call: Making) -> None:
+    """Let `rbp` have memory for the result; the storage has to stay as it is."""
+    code = call.code
+    give(call, ("r15", _PROGRAM["nbytes"]))
+    code.load("rdi", "r15", _PROGRAM["allocate"])
+    code.move("rsi", "rsp")
+    code.add("rsi", GIVEN)
+    code.set("rdx", 1)
+    code.set("rcx", 0)
+    code.call(objects.address("PyObject_Vectorcall"))
+    call.made(KEY, "rbp")
+    call.unless_type("rbp", Buffer, "undo")
+    code.compare_with("rbx", VALUE, "r14")
+    code.jump("undo", "ne")
+
+
+def _make_value(call: Making) -> None:
+    """Let the stack have the value that the storage is to have."""
+    call_given(call, next_mask, 0)
+    call.made(LEAVES, "rax")
+    call.make_tuple(GRID, "rdi", "rbp")
+    call.make_tuple(NEW, "rdi", ("r12", LAYOUT["graph"]), ("rsp", GRID), ("rsp", LEAVES))
+
+
+def _give(call: Making) -> None:
+    """Let the stack have the arguments of the launch: the address of the result and what is read."""
+    code = call.code
+    code.compare_number_with("rbp", BUFFER_PTR, 0)
+    code.jump("undo", "e")
+    code.move("rsi", "rsp")
+    code.add("rsi", GIVEN)
+    code.load("rdx", "rbp", BUFFER_PTR)
+    push(call, "rdx")
+    push_entries(call, "r14", TUPLE_ITEMS + 8)
+    count_pushed(call)
+
+
+def _empty_pending(call: Making) -> None:
+    """Go on where nothing else is pending, which nothing is then."""
+    code = call.code
+    code.set("r15", id(schedule.PENDING))
+    code.load("rax", "r15", SIZE)
+    code.compare_number("rax", _MOST)
+    code.jump("undo", "g")
+    code.store("rsp", INDEX, "rax")
+    code.label("next pending")
+    code.compare_number_with("rsp", INDEX, 0)
+    code.jump("are passed", "e")
+    code.decrement("rsp", INDEX)
+    code.load("rcx", "rsp", INDEX)
+    code.load("rdx", "r15", LIST_ITEMS)
+    code.load_at("rdi", "rdx", "rcx", 8)
+    code.call(objects.address("PyWeakref_GetObject"))
+    code.compare("rax", "rbx")
+    code.jump("next pending", "e")
+    code.set("rcx", NONE)
+    code.compare("rax", "rcx")
+    code.jump("next pending", "e")
+    code.move("rbp", "rax")
+    call.unless_type("rbp", Storage, "undo")
+    code.load("rdx", "rbp", VALUE)
+    call.unless_type("rdx", tuple, "next pending")
+    code.load("rsi", "rdx", TUPLE_ITEMS)
+    code.load("rsi", "rsi", GRAPH["nodes"])
+    code.compare_number_with("rsi", SIZE, 0)
+    code.jump("next pending", "e")
+    code.jump("undo")
+    code.label("are passed")
+    code.move("rdi", "r15")
+    code.set("rsi", 0)
+    code.load("rdx", "r15", SIZE)
+    code.set("rcx", 0)
+    code.call(objects.address("PyList_SetSlice"))
+
+
+def _weigh(call: Making) -> None:
+    """Let placement know; `r12` has the layout of the result."""
+    code = call.code
+    code.move("r15", "r12")
+    count_beyond(call, "weigh")
+    code.jump("is weighed")
+    code.label("weigh")
+    give(call, "r13", ("r14", TUPLE_ITEMS + 8))
+    call_given(call, schedule.weigh_chain, 2)
+    require_returned(call)
+    code.label("is weighed")
+
+
+__all__ = ["materialise"]  # of which functions of Python's have the names

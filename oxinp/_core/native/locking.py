@@ -1,0 +1,120 @@
+"""What is done under the device's lock, in machine code, and the calls of functions of Python's that it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from oxinp._core.lazy.building import Missing
+from oxinp._core.native import objects
+from oxinp._core.native.given import GIVEN, ROOM, call_given, give
+from oxinp._core.native.making import KEPT, Making
+from oxinp._runtime.backend import FIRST_LOCK
+
+_acquire, _release = FIRST_LOCK.acquire, FIRST_LOCK.release
+_AT_ONCE = (False,)
+
+
+def locked(kind: type, address: int, failed: Callable[..., object] | None = None) -> int:
+    """Return where the code lies that runs other code under the device's lock, unless another thread has it.
+
+    It is given where the arguments are, and returns a new reference; or 0 where an error has been raised, and where
+    Python is to do it, which is so, too, where something is to be built first.
+
+    Parameters
+    ----------
+    kind : type
+        The class of arrays.
+    address : int
+        Where the other code lies. It is 0 if the system forbids code; so is what is returned then.
+    failed : callable, optional
+        Called with the first argument where an error has been raised.
+    """
+    if not address:
+        return 0
+    call = Making(kind, None, ROOM)
+    code = call.code
+    call.begin()
+    acquire(call, "not at once")
+    code.move("rdi", "rbx")
+    code.call(address)
+    code.move("r12", "rax")
+    code.compare_number("r12", 0)
+    code.jump("not done", "e")
+    code.label("let go")
+    let_go(call)
+    code.move("rax", "r12")
+    code.jump("return")
+    code.label("not done")
+    code.call(objects.address("PyErr_Occurred"))
+    code.compare_number("rax", 0)
+    code.jump("let go", "e")
+    _call_with_error(call, "PyErr_Fetch", is_by_address=True)
+    if failed is not None:
+        give(call, ("rbx", 0))
+        call_given(call, failed, 1)  # returns None, which is not counted
+    let_go(call)
+    _call_with_error(call, "PyErr_Restore", is_by_address=False)
+    code.set("rdi", id(Missing))
+    code.call(objects.address("PyErr_ExceptionMatches"))
+    code.store("rsp", GIVEN, "rax")
+    code.test_with("rsp", GIVEN, 1)
+    code.jump("not at once", "ne")
+    code.set("rax", 0)
+    code.jump("return")
+    code.label("not at once")  # another thread has the lock, or there was no memory
+    code.call(objects.address("PyErr_Clear"))
+    code.set("rax", 0)
+    code.label("return")
+    call.end_body()
+    return call.address()
+
+
+def answered(kind: type, before: int | None, count: int, address: int) -> bytes:
+    """Return the code of a call of a function with so many arguments, for which what lies at an address is run."""
+    call = Making(kind, before)
+    code = call.code
+    call.begin_call(count)
+    code.label(f"{count} arguments")
+    if not address:
+        code.jump("general")
+    code.move("rdi", "rbp")
+    code.call(address)
+    code.compare_number("rax", 0)
+    code.jump("return", "ne")
+    code.call(objects.address("PyErr_Occurred"))
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.set("rax", 0)
+    call.end_call()
+    return code.assembled()
+
+
+def acquire(call: Making, label: str) -> None:
+    """Take the device's lock; go to a label where another thread has it, or there is no memory."""
+    code = call.code
+    code.set("rdi", id(_acquire))
+    code.set("rsi", id(_AT_ONCE))
+    code.set("rdx", 0)
+    code.call(objects.address("PyObject_Call"))
+    code.set("rcx", id(True))
+    code.compare("rax", "rcx")
+    code.jump(label, "ne")
+
+
+def let_go(call: Making) -> None:
+    """Let go of the lock, which this thread has."""
+    call.code.set("rdi", id(_release))
+    call.code.call(objects.address("PyObject_CallNoArgs"))  # returns None, which is not counted
+
+
+def _call_with_error(call: Making, function: str, *, is_by_address: bool) -> None:
+    for place, register in enumerate(("rdi", "rsi", "rdx")):
+        if is_by_address:
+            call.code.move(register, "rsp")
+            call.code.add(register, KEPT + 8 * place)
+        else:
+            call.code.load(register, "rsp", KEPT + 8 * place)
+    call.code.call(objects.address(function))
+
+
+__all__ = ["acquire", "answered", "let_go", "locked"]
