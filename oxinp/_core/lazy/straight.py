@@ -142,9 +142,11 @@ def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _C
 @spells_attempt
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
-    if here.are_several or schedule.room < 0 or REPORTS or not layout.size or layout.ndim > MAX_NDIM:
+    if here.are_several or schedule.room < 0 or REPORTS or not layout.size:
         return False
     held = None if value._held is None else value._held.value
+    if layout.ndim > MAX_NDIM and (held is None or not (held[0].nodes or held[0].programs)):
+        return False
     if held is not None and (graph := held[0]).nodes and graph.layout is value._known and graph.shape == layout.shape:
         if held[2] & SHARED or graph.structure.is_flagged:  # `_chain`, spelled out
             return False
@@ -293,7 +295,8 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
             return None
         else:
             seen = tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in seen])
-    return graph.structure, seen, leaves, mask, graph if seen is graph.leaves and graph.nodes else None
+    is_known = seen is graph.leaves and (graph.nodes or graph.programs is not None)
+    return graph.structure, seen, leaves, mask, graph if is_known else None
 
 
 def _write_result(storage: Storage, layout: Layout, seen: Layout, entry: Pending, source: Storage) -> bool:

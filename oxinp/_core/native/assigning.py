@@ -11,7 +11,7 @@ import numpy as np
 
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import CALLS, Pending
-from oxinp._core.lazy.expr import Graph, Structure, scalar
+from oxinp._core.lazy.expr import MAX_NDIM, Graph, Structure, scalar
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, followers
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import types
@@ -112,7 +112,7 @@ def _load_part(call: Making, part: int) -> None:
     code.load("rdx", "r12", LAYOUT["size"])
     call.if_one_of("rdx", (0, 1), "undo")
     code.load("rdx", "r12", LAYOUT["ndim"])
-    call.if_one_of("rdx", (1, 2), "has axes")
+    call.if_one_of("rdx", range(1, MAX_NDIM + 1), "has axes")
     code.jump("undo")
     code.label("has axes")
     _require_part(call)

@@ -48,6 +48,7 @@ class _Given:
         self._given = given
         self._has_grid = has_grid
         self._cells = _CELLS[has_grid]
+        self._in_python, self._is_launched, self._has_launched = (call.new_label() for _ in range(3))
 
     def write(self) -> None:
         call, code, num_others = self._call, self._call.code, int(self._has_grid)
@@ -71,12 +72,12 @@ class _Given:
         code.jump("raised", "e")
         code.set("rcx", id(0))
         code.compare("rax", "rcx")
-        code.jump("has launched", "e")
+        code.jump(self._has_launched, "e")
         self._fail()
-        code.label("has launched")
+        code.label(self._has_launched)
         self._count()
-        code.jump("is launched")
-        code.label("in Python")
+        code.jump(self._is_launched)
+        code.label(self._in_python)
         code.load("rdi", "rsp", COST)
         code.move("rsi", "rsp")
         code.add("rsi", self._given)
@@ -87,7 +88,7 @@ class _Given:
         code.jump("raised", "e")
         code.move("r15", "rax")
         call.drop("r15")
-        code.label("is launched")
+        code.label(self._is_launched)
 
     def _load(self, target: str, name: str) -> None:
         """Let a register have what a variable of the function's has, whose cells are in `r15`."""
@@ -98,47 +99,47 @@ class _Given:
         """Go on where it is such a function, that is not at it, on the stream of before."""
         call, code = self._call, self._call.code
         if not objects.FUNCTIONS_ARE_KNOWN:
-            code.jump("in Python")
+            code.jump(self._in_python)
         code.load("rdi", "rsp", COST)
-        call.unless_type("rdi", FunctionType, "in Python")
+        call.unless_type("rdi", FunctionType, self._in_python)
         code.set("rcx", id(_CODES[self._has_grid]))
         code.compare_with("rdi", FUNCTION_CODE, "rcx")
-        code.jump("in Python", "ne")
+        code.jump(self._in_python, "ne")
         code.load("r15", "rdi", FUNCTION_CLOSURE)
         for name, value in (("is_at_it", False), ("after", None)):
             self._load("rax", name)
             code.set("rcx", id(value))
             code.compare("rax", "rcx")
-            code.jump("in Python", "ne")
+            code.jump(self._in_python, "ne")
         self._load("rax", "counter")
-        call.unless_type("rax", Stats, "in Python")
+        call.unless_type("rax", Stats, self._in_python)
         self._load("rax", "current")
-        call.unless_type("rax", Launching, "in Python")
+        call.unless_type("rax", Launching, self._in_python)
         code.load("rax", "rax", _STREAM)
         self._load("rdx", "stream")
         code.compare("rax", "rdx")
-        code.jump("in Python", "ne")
+        code.jump(self._in_python, "ne")
 
     def _put_grid(self) -> None:
         """Let the driver be told the grid, and the function know of it."""
         call, code = self._call, self._call.code
         code.load("rbp", "rsp", self._given)
-        call.unless_type("rbp", tuple, "in Python")
+        call.unless_type("rbp", tuple, self._in_python)
         code.compare_number_with("rbp", SIZE, len(MAX_GRID))
-        code.jump("in Python", "ne")
+        code.jump(self._in_python, "ne")
         for place, most in enumerate(MAX_GRID):
             code.load("rsi", "rbp", TUPLE_ITEMS + 8 * place)
-            call.unless_type("rsi", int, "in Python")
-            load_small(call, "rdx", "rsi", "in Python")
+            call.unless_type("rsi", int, self._in_python)
+            load_small(call, "rdx", "rsi", self._in_python)
             code.compare_number("rdx", 0)
-            code.jump("in Python", "le")
+            code.jump(self._in_python, "le")
             code.compare_number("rdx", most)
-            code.jump("in Python", "g")
+            code.jump(self._in_python, "g")
         self._load("rdi", "extents")
         code.load("rdi", "rdi", POINTED)
         for place in range(len(MAX_GRID)):
             code.load("rsi", "rbp", TUPLE_ITEMS + 8 * place)
-            load_small(call, "rdx", "rsi", "in Python")
+            load_small(call, "rdx", "rsi", self._in_python)
             code.store_int("rdi", 4 * place, "rdx")
         code.load("rdi", "r15", self._cells["shape"])
         call.set_attribute("rdi", CELL_VALUE, "rbp")
@@ -165,7 +166,7 @@ class _Given:
         """Count the launch, and let the function know which it was."""
         call, code = self._call, self._call.code
         self._load("rbp", "counter")
-        load_number(call, "rdi", "rbp", _LAUNCHES, "is launched")
+        load_number(call, "rdi", "rbp", _LAUNCHES, self._is_launched)
         code.add("rdi", 1)
         code.call(objects.address("PyLong_FromSsize_t"))
         code.compare_number("rax", 0)

@@ -156,7 +156,13 @@ def launch(call: Making) -> None:
     push_entries(call, "r13", ENTRIES)
     _push_constants(call)
     count_pushed(call)
+    code.compare_number_with("rsp", RESULT, 0)
+    code.jump("has no grid", "e")
     launch_given(call, GIVEN)
+    code.jump("has run")
+    code.label("has no grid")
+    launch_given(call, GIVEN, has_grid=False)
+    code.label("has run")
 
 
 def count_pushed(call: Making) -> None:
