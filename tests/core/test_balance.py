@@ -286,6 +286,23 @@ def test_what_is_copied_in_turn_does_not_outlast_what_larger_work_gains():
         assert learned.limit == 131072
 
 
+def test_views_are_weighed_less_often_once_placement_is_settled_and_count_for_more():
+    learned = Balance()
+    learned._settle(4)
+    learned._moving = 0.0
+    assert learned.period == SAMPLED
+    while learned.period == SAMPLED:
+        learned.viewed(8000, 1 << 18, learned.period)
+        assert learned._since <= 16
+    before = learned._weights[3]
+    learned.viewed(8000, 1 << 18)
+    once = learned._weights[3] - before
+    learned.viewed(8000, 1 << 18, learned.period)
+    assert learned._weights[3] - before == pytest.approx(once * (1 + learned.period / SAMPLED))
+    learned._settle(0)
+    assert learned.period == SAMPLED
+
+
 def test_copies_from_larger_arrays_count_against_what_the_host_gains():
     learned = Balance()
     learned._settle(NUM_SIZES)

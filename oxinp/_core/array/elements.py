@@ -65,7 +65,7 @@ def make():
         if self._known is FEW:  # and of no user's class
             return part(found) of self at key, known None if broadcasts else FEW
         if balance.limit and is_weighed():
-            balance.viewed(found.nbytes, host.nbytes)
+            balance.viewed(found.nbytes, host.nbytes, times_weighed())
         if type(self) is not ndarray:
             return host_part(self, host, found)
         return part(found) of self at key, known None if broadcasts or found.size >= SMALL else FEW

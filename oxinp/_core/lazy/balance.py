@@ -97,6 +97,10 @@ EACH = 4
 """Launches that are weighed each after the program has waited, for one that waits again and again has few between."""
 NEW = 4 * SAMPLED
 """The same after a change and at first, when nothing is known: one launch in `SAMPLED` says little of a few."""
+SETTLED = 191
+"""One view on the host of so many is weighed from `_SETTLED_AFTER` judgements after a change on: each says what those
+before have said, and takes as long as a few views."""
+_SETTLED_AFTER = 16
 HEAVY = 8.0
 """How much longer NumPy takes for what is weighed each time, since one in `SAMPLED` would be too few to go by."""
 _PERIOD = 8
@@ -127,6 +131,8 @@ class Balance:
         Bytes below which arrays belong on the host, even those that are on the device; 0 where nothing speaks for that.
     reach : int
         Bytes from which on arrays are not weighed: they belong on the device.
+    period : int
+        How many views on the host one is weighed of, where machine code counts them.
     each : int
         How many of the next launches are weighed each, others being sampled.
     has_waited : bool
@@ -167,6 +173,7 @@ class Balance:
         "each",
         "has_waited",
         "limit",
+        "period",
         "reach",
     )
 
@@ -186,6 +193,7 @@ class Balance:
         self._earned = 0.0  # microseconds that the device has gained since the last change
         self._turn = 0.0  # and since it has last been returned to, had all been done there
         self._level = self.limit = 0
+        self.period = SAMPLED
         self._last = NUM_SIZES  # the size of the largest arrays that were worked on since the program waited last
         self.has_waited = False
         self.each = NEW
@@ -415,10 +423,13 @@ class Balance:
             self._num_suspended += change
             self._follow_level()
 
-    def viewed(self, nbytes: int, held: int) -> None:
-        """Note a sampled view on the host, of so many bytes of an array of so many: work on it would be a launch."""
+    def viewed(self, nbytes: int, held: int, times: int = SAMPLED) -> None:
+        """Note a view on the host, of so many bytes of an array of so many: work on it would be a launch.
+
+        It stands for so many.
+        """
         if nbytes < self._unit <= held:
-            self._weigh(self._size(held), SAMPLED * (CALL - LAUNCH - self._more))
+            self._weigh(self._size(held), times * (CALL - LAUNCH - self._more))
 
     def fetched(self, nbytes: int) -> None:
         """Note that what is on the device was wanted on the host, and has been waited for.
@@ -500,6 +511,8 @@ class Balance:
     def _judge(self) -> None:
         """Find out whether another placement is better."""
         self._since += 1
+        if self._since == _SETTLED_AFTER and self._level:
+            self.period = SETTLED
         self._num_judged += 1
         self._fade()
         weights, level = self._weights, self._level
@@ -611,6 +624,7 @@ class Balance:
         self._between = self._in_turn = self._outlasted = self._fetch = 0.0
         self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
+        self.period = SAMPLED
         self._earned = 0.0
         self._source = 0
         self.each = NEW

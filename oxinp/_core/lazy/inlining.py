@@ -282,6 +282,7 @@ _entered: dict[str, Any] = {
     "FEW": MARKS[0],
     "SMALL": MOST_FEW,
     "is_weighed": is_sampled,  # whether a view of a large array is
+    "times_weighed": lambda: SAMPLED,  # and for how many
     "has_code": False,  # whether elements are read by machine code
 }
 _NAMESPACES: list[dict[str, Any]] = []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.balance import LAUNCH, SAMPLED, balance
+from oxinp._core.lazy.balance import LAUNCH, balance
 from oxinp._core.lazy.handle import NOWHERE
 from oxinp._core.memory.storage import Stale
 from oxinp._core.native import loops, masks, objects
@@ -28,6 +28,7 @@ from oxinp._core.native.function import (
     MIDDLE,
     MOST_WRITTEN,
     NONE,
+    PERIOD,
     SEEN,
     STALE,
     STORED_HOST,
@@ -43,6 +44,7 @@ from oxinp._core.native.objects import (
     ARRAY_NDIM,
     ARRAY_SHAPE,
     ARRAY_STRIDES,
+    INT_DIGIT,
     LIST_ITEMS,
     SIZE,
     TUPLE_ITEMS,
@@ -290,7 +292,9 @@ def _count_views(function: Function) -> None:
     code.set("rax", ctypes.addressof(cells))
     code.decrement("rax", COUNT)
     code.jump("part", "ne")
-    code.set("rcx", SAMPLED)
+    code.set("rcx", id(balance))
+    code.load("rcx", "rcx", PERIOD)
+    code.load_int("rcx", "rcx", INT_DIGIT)
     code.store("rax", COUNT, "rcx")
     code.jump("general")
 

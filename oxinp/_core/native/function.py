@@ -71,7 +71,9 @@ cells = (ctypes.c_int64 * 5)(0, 0, SAMPLED, 0, SAMPLED)
 the host's by their bytes alone, and operations on arrays that are its by what has been learned until one is weighed.
 """
 FEW, MOST, COUNT, MIDDLE, LEARNED = 0, 8, 16, 24, 32
-LIMIT = objects.offset(type(balance).__dict__["limit"]) if objects.ARE_KNOWN else 0
+LIMIT, PERIOD = (
+    objects.offset(type(balance).__dict__[name]) if objects.ARE_KNOWN else 0 for name in ("limit", "period")
+)
 
 
 LIGHT = 16
@@ -721,6 +723,7 @@ __all__ = [
     "MOST_WORK",
     "MOST_WRITTEN",
     "NONE",
+    "PERIOD",
     "SEEN",
     "STALE",
     "STORED_HOST",

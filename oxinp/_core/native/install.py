@@ -22,7 +22,7 @@ from typing import Any
 
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.balance import is_sampled
+from oxinp._core.lazy.balance import SAMPLED, balance, is_sampled
 from oxinp._core.lazy.chains import entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
@@ -352,7 +352,11 @@ class Natives:
         """
         subscript = self._all.get((self.kind, "subscript"))
         is_code = self._is_used and subscript is not None and subscript.code is not None
-        inlining.enter(is_weighed=repeat(object()).__next__ if is_code else is_sampled, has_code=is_code)
+        inlining.enter(
+            is_weighed=repeat(object()).__next__ if is_code else is_sampled,
+            times_weighed=lambda: balance.period if is_code else SAMPLED,
+            has_code=is_code,
+        )
 
     def follow(self, *, is_used: bool) -> None:
         """Let machine code be used, or not."""

@@ -380,6 +380,26 @@ def test_one_operation_in_so_many_is_weighed():
             balance.begin(65536, is_adaptive=True)
 
 
+def test_one_view_in_as_many_as_it_counts_for_is_weighed(monkeypatch):
+    told = []
+    monkeypatch.setattr(Balance, "viewed", lambda _, *given: told.append(given[2]))
+    with config.override(offload_threshold=65536, adaptive_placement=True):
+        balance.begin(65536, is_adaptive=True)
+        try:
+            balance._settle(5)
+            a = oxinp.asarray(np.ones((300, 300)))
+            for period in (SAMPLED, 191):
+                monkeypatch.setattr(balance, "period", period)
+                for _ in range(2 * 191):  # until what was counted before is over
+                    a[3]
+                told.clear()
+                for _ in range(4 * period):
+                    a[3]
+                assert told == [period] * 4
+        finally:
+            balance.begin(65536, is_adaptive=True)
+
+
 @pytest.mark.parametrize("statement", ["a + a", "a * 2.0", "m @ v", "v @ m.T"])
 def test_larger_operations_are_weighed_as_often_as_they_count(statement, monkeypatch):
     weighed = []
