@@ -295,7 +295,8 @@ def _chain(operand: Any, target: Layout) -> _Chain | None:
             return None
         else:
             seen = tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in seen])
-    is_known = seen is graph.leaves and (graph.nodes or graph.programs is not None)
+    # A copy of a line or a matrix takes arithmetic.
+    is_known = seen is graph.leaves and (graph.nodes or (layout.ndim > MAX_NDIM and graph.programs))
     return graph.structure, seen, leaves, mask, graph if is_known else None
 
 

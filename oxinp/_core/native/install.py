@@ -39,6 +39,7 @@ from oxinp._core.native.pages import mapped
 from oxinp._core.ops.vector_product import operand
 from oxinp._core.ufunc.object import ufunc
 from oxinp._runtime.forking import free_in_children
+from oxinp._runtime.memory import Buffer
 from oxinp._runtime.stock import Stock
 
 # A call in Python takes 0.3 to 5 us more than in machine code, and it takes 0.2 ms to write the code of one, as a rule:
@@ -200,6 +201,7 @@ def _slots(kind: type) -> Iterator[_Native]:
     # would be the stub again.
     yield _Slot(kind, "alloc", is_counted=False)
     yield _Slot(kind, "dealloc", is_counted=False)
+    yield _Slot(Buffer, "finalize", is_counted=False)
     yield _Method(kind, "__array_ufunc__")
 
 

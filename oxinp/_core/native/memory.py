@@ -1,8 +1,12 @@
-"""Memory of devices that is handed out again, in machine code: what `Stock.allocate` does with what a list has."""
+"""Memory of devices that is handed out again, in machine code.
+
+That is what `Stock.allocate` does with what a list has, and what becomes of the block of a Buffer that is gone.
+"""
 
 from __future__ import annotations
 
 from oxinp._core.native import objects
+from oxinp._core.native.frame import Frame
 from oxinp._core.native.making import KEPT, KEY, NEW, NUMBER, PTR, Making, offsets
 from oxinp._core.native.objects import LIST_ITEMS, SIZE
 from oxinp._runtime.memory import Block, Buffer
@@ -11,7 +15,7 @@ from oxinp._runtime.stock import UNIT_BITS, Stock
 
 _STOCK = offsets(Stock, ("by_request", "pool"))
 _POOL = offsets(Pool, ("peak_nbytes", "used_nbytes"))
-_BLOCK = offsets(Block, ("nbytes", "ptr"))
+_BLOCK = offsets(Block, ("home", "nbytes", "pool", "ptr"))
 _BUFFER = offsets(Buffer, ("_block", "nbytes", "ptr"))
 
 
@@ -110,4 +114,54 @@ def _count_used(call: Making) -> None:
     code.label(is_less)
 
 
-__all__ = ["allocate"]
+def finalize(kind: type, before: int) -> bytes:
+    """Return the code of what is done when there is no reference to a Buffer any more, as `Buffer.__del__` has it.
+
+    What the garbage collector finalises, which others refer to still, is left to that, and so is everything while
+    something has been raised.
+    """
+    function = Frame(kind, before)
+    code = function.code
+    function.begin()
+    code.load_int("rax", "rbx")
+    code.compare_number("rax", 1)
+    code.jump("general", "ne")
+    code.call(objects.address("PyErr_Occurred"))
+    code.compare_number("rax", 0)
+    code.jump("general", "ne")
+    for target, holder, at, of in (
+        ("r12", "rbx", _BUFFER["_block"], Block),
+        ("r13", "r12", _BLOCK["pool"], Pool),
+        ("r14", "r12", _BLOCK["home"], list),
+        ("rbp", "r12", _BLOCK["nbytes"], int),
+        ("r15", "r13", _POOL["used_nbytes"], int),
+    ):
+        code.load(target, holder, at)
+        code.compare_number(target, 0)
+        code.jump("general", "e")
+        function.unless_type(target, of, "general")
+    function.call("PyLong_AsSsize_t", "rbp")
+    code.compare_number("rax", 0)
+    code.jump("not a size", "l")
+    code.move("rbp", "rax")
+    function.call("PyLong_AsSsize_t", "r15")
+    code.compare("rax", "rbp")
+    code.jump("not a size", "l")
+    code.negate("rbp")
+    code.add_register("rbp", "rax")
+    function.call("PyLong_FromSsize_t", "rbp")
+    code.compare_number("rax", 0)
+    code.jump("not a size", "e")
+    code.store("r13", _POOL["used_nbytes"], "rax")  # before the block can be found, so that the peak is never too high
+    function.drop("r15")
+    function.call("PyList_Append", "r14", "r12")
+    code.call(objects.address("PyErr_Clear"))  # there was no memory for the list, which goes without the block
+    code.jump("return")
+    code.label("not a size")
+    code.call(objects.address("PyErr_Clear"))
+    code.jump("general")
+    function.end()
+    return code.assembled()
+
+
+__all__ = ["allocate"]  # of which functions of Python's have the names

@@ -34,7 +34,16 @@ INT_TAG = 2 * _WORD  # of integers: how many digits, and their sign
 POSITIVE, ZERO, NEGATIVE = (8, 1, 10) if sys.version_info >= (3, 12) else (1, 0, -1)  # of one digit of 30 bits
 INT_DIGIT = 3 * _WORD  # of integers from 0 up to 2**30: their value, of 32 bits
 
-_OF_TYPES = {"dealloc": 48, "number": 96, "sequence": 104, "mapping": 112, "call": 128, "compare": 200, "alloc": 304}
+_OF_TYPES = {
+    "dealloc": 48,
+    "number": 96,
+    "sequence": 104,
+    "mapping": 112,
+    "call": 128,
+    "compare": 200,
+    "alloc": 304,
+    "finalize": 392,
+}
 TYPE_FLAGS = 168  # where types have which kinds of Python's they are, of 32 bits
 TUPLE_SUBCLASS = 1 << 26
 ALLOC = _OF_TYPES["alloc"]  # where types have what makes an object
@@ -141,6 +150,10 @@ class _Slotted:
         return self
 
 
+class _Finalised:
+    def __del__(self) -> None: ...
+
+
 def _holds_as_known() -> bool:
     """Whether offsets of `__slots__` and of types lead to what lies there."""
     made, value = _Slotted(), object()
@@ -150,6 +163,8 @@ def _holds_as_known() -> bool:
         return False
     # Who defines an operator has it in the slot, and nobody else; NumPy's functions do what they are called.
     if not slot(_Slotted, "add").value or slot(_Slotted, "subtract").value or not slot(_Slotted, "subscript").value:
+        return False
+    if slot(_Slotted, "finalize").value or not slot(_Finalised, "finalize").value:
         return False
     x, two = np.arange(6.0).reshape(2, 3), ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
     negated = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(slot(np.ndarray, "negative").value)(x)

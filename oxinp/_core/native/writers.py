@@ -34,6 +34,7 @@ from oxinp._core.native.function import cells
 from oxinp._core.ufunc.object import ufunc
 from oxinp._core.ufunc.operator_texts import reach_of, takes_constants
 from oxinp._core.ufunc.table import UFUNCS
+from oxinp._runtime.memory import Buffer
 
 _ROWS = {row.name: row for row in UFUNCS}
 _RECORDING = {
@@ -92,6 +93,7 @@ def _of_slots(kind: type) -> dict[tuple[type, str], Callable[[int], bytes]]:
             for number in names.NUMBERS
             for name in names.OF_NUMBERS
         },
+        (Buffer, "finalize"): partial(memory.finalize, Buffer),
         (ufunc, "call"): partial(ufuncs.call, ufunc, arrays=kind),
     }
 
