@@ -105,11 +105,11 @@ def test_masks_of_new_sizes_are_planned_by_arithmetic(least, first, monkeypatch)
     monkeypatch.setattr(executor, "MIN_BOUNDED", least)
     monkeypatch.setattr(op, "Executable", lambda *given: made.append(given) or make(*given))
     np.config.renew()
-    for size in range(first, first + 5):
+    for size in range(first, first + 12):
         for limit in (0.3, 2.0 if size % 2 else -1.0):
             assert_same(ours[:size][ours[:size] > limit], x[:size][x[:size] > limit])
             assert_same(np.flatnonzero(ours[:size] > limit), numpy.flatnonzero(x[:size] > limit))
-        assert size <= first + 1 or not made  # an odd and an even one may have kernels of their own
+        assert size < first + 8 or not made  # one of another alignment may have kernels of its own
         made.clear()
 
 
