@@ -238,11 +238,16 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
     return done
 
 
-def weigh_chain(graph: Graph, leaves: tuple[Any, ...], *, is_first: bool = False, is_planned: bool = False) -> None:
-    """Let placement know of a chain that has been computed, so that what is fetched is known to come from it."""
+def weigh_chain(
+    graph: Graph, leaves: tuple[Any, ...], is_due: bool = False, *, is_first: bool = False, is_planned: bool = False
+) -> None:
+    """Let placement know of a chain that has been computed, so that what is fetched is known to come from it.
+
+    It is weighed if it is due or has been planned, or is one of those that are.
+    """
     structure, layout = graph.structure, graph.layout
     size = balance.ran(layout.nbytes, tuple(compress(leaves, structure.are_arrays)))
-    if size < NUM_SIZES and (is_planned or is_sampled() or balance.each):
+    if size < NUM_SIZES and (is_due or is_planned or is_sampled() or balance.each):
         times = 1 if is_planned else SAMPLED
         balance.computed_chain(size, structure, layout.size, is_first=is_first, times=times)
 

@@ -427,10 +427,20 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     return True
 
 
-def weigh_write(storage: Storage, layout: Layout, structure: Structure, nbytes: int, entries: tuple[Any, ...]) -> None:
-    """Let placement learn from what a structure has been computed of into a part of an array of so many bytes."""
+def weigh_write(
+    storage: Storage,
+    layout: Layout,
+    structure: Structure,
+    nbytes: int,
+    entries: tuple[Any, ...],
+    is_due: bool = False,
+) -> None:
+    """Let placement learn from what a structure has been computed of into a part of an array of so many bytes.
+
+    It is weighed if it is due, or one of those that are.
+    """
     size = balance.ran(nbytes, entries)
-    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_sampled() or balance.each):
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_due or is_sampled() or balance.each):
         balance.computed_chain(size, structure, num_moved(layout, nbytes), is_first=False)
 
 

@@ -38,7 +38,7 @@ from oxinp._core.native.making import (
 )
 from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS
 from oxinp._core.native.operand import require_usual
-from oxinp._core.native.weighing import count_beyond
+from oxinp._core.native.weighing import tell_whether_due, weigh
 from oxinp._runtime.memory import Buffer
 
 _PROGRAM = offsets(Executable, ("allocate", "arguments", "launch", "nbytes", "version"))
@@ -196,11 +196,11 @@ def _weigh(call: Making) -> None:
     """Let placement know; `r12` has the layout of the result."""
     code = call.code
     code.move("r15", "r12")
-    count_beyond(call, "weigh")
+    weigh(call, "r14", TUPLE_ITEMS + 8, "to weigh", "is due")
     code.jump("is weighed")
-    code.label("weigh")
-    give(call, "r13", ("r14", TUPLE_ITEMS + 8))
-    call_given(call, schedule.weigh_chain, 2)
+    tell_whether_due(call, "to weigh", "is due")
+    give(call, "r13", ("r14", TUPLE_ITEMS + 8), "rbp")
+    call_given(call, schedule.weigh_chain, 3)
     require_returned(call)
     code.label("is weighed")
 

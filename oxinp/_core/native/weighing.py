@@ -1,31 +1,75 @@
-"""What placement is told of launches, in machine code: what `Balance.ran` does of what is not weighed for its size."""
+"""What placement is told of launches, in machine code: what `Balance.ran` does of most."""
 
 from __future__ import annotations
 
-from oxinp._core.lazy.balance import NUM_SIZES, Balance, balance
+from oxinp._core.lazy.balance import _SELECTED, NUM_SIZES, Balance, balance, is_sampled
 from oxinp._core.lazy.crossings import Crossings
 from oxinp._core.native import objects
-from oxinp._core.native.leaves import load_number
-from oxinp._core.native.making import LAYOUT, Making, offsets
+from oxinp._core.native.leaves import load_buffer, load_number
+from oxinp._core.native.making import LAYOUT, NUMBER, Making, offsets
+from oxinp._core.native.objects import NUMBER_VALUE, SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
+from oxinp._runtime.memory import Buffer
 
-_BALANCE = offsets(Balance, ("_beyond", "_crossings", "_last", "_upload", "has_waited", "reach"))
+_BALANCE = offsets(Balance, ("_beyond", "_crossings", "_last", "_unit", "_upload", "each", "has_waited", "reach"))
 _NO_UPLOAD = 0.0
 """What is left of uploads where they have been for what is not weighed."""
 _LAST_CROSSED = offsets(Crossings, ("last",))["last"]
+_NBYTES = offsets(Buffer, ("nbytes",))["nbytes"]
 
 
-def count_beyond(call: Making, label: str) -> None:
-    """Count a launch for the layout in `r15`, after others that are not weighed; go to a label where it is weighed.
+def weigh(call: Making, holder: str, at: int, python: str, due: str) -> None:
+    """Do what `Balance.ran` does of a launch for the layout in `r15` and the leaves in a tuple, and sample it.
 
-    What is raised is raised; `rbp` and `r12` change.
+    Parameters
+    ----------
+    call : Making
+        Of which `rbp` and `r12` change; what is raised is raised.
+    holder, at
+        A register, and at which offset from what it has the tuple is.
+    python : str
+        Where to go where Python is to do all of that.
+    due : str
+        And where the launch is to be weighed, too.
     """
-    code = call.code
-    load_number(call, "rbp", "r15", LAYOUT["nbytes"], label)
+    code, is_less, is_done = call.code, call.new_label(), call.new_label()
+    load_number(call, "rbp", "r15", LAYOUT["nbytes"], python)
     code.set("r12", id(balance))
-    load_number(call, "rax", "r12", _BALANCE["reach"], label)
+    load_number(call, "rax", "r12", _BALANCE["reach"], python)
+    code.store("rsp", NUMBER, "rax")
     code.compare("rbp", "rax")
-    code.jump(label, "l")
+    code.jump(is_less, "l")
+    _count_beyond(call, python)
+    code.jump(is_done)
+    code.label(is_less)
+    _find_largest(call, holder, at, python)
+    code.compare_with("rsp", NUMBER, "rbp")
+    code.jump(python, "le")
+    _require_last(call, python)
+    code.set("rdi", id(is_sampled))
+    code.call(objects.address("PyObject_CallNoArgs"))
+    code.compare_number("rax", 0)
+    code.jump("raised", "e")
+    code.set("rcx", id(True))
+    code.compare("rax", "rcx")
+    code.jump(due, "e")
+    code.label(is_done)
+
+
+def tell_whether_due(call: Making, python: str, due: str) -> None:
+    """Lay out the labels of `weigh`; let `rbp` have whether the launch is due."""
+    code, is_told = call.code, call.new_label()
+    code.label(due)
+    code.set("rbp", id(True))
+    code.jump(is_told)
+    code.label(python)
+    code.set("rbp", id(False))
+    code.label(is_told)
+
+
+def _count_beyond(call: Making, label: str) -> None:
+    """Count a launch after others that are not weighed for their sizes either; go to a label for others."""
+    code = call.code
     code.load("rdi", "r12", _BALANCE["_crossings"])
     code.set("rcx", id(NUM_SIZES))
     code.compare_with("rdi", _LAST_CROSSED, "rcx")
@@ -44,4 +88,61 @@ def count_beyond(call: Making, label: str) -> None:
         call.set_attribute("r12", _BALANCE[name], "rbp")
 
 
-__all__ = ["count_beyond"]
+def _find_largest(call: Making, holder: str, at: int, label: str) -> None:
+    """Let `rbp` have the bytes of the largest Buffer that is read, if they are more; go to a label for others."""
+    code, again, is_done = call.code, call.new_label(), call.new_label()
+    code.set("rdi", id(_SELECTED))
+    code.compare_number_with("rdi", SIZE, 0)
+    code.jump(label, "ne")
+    code.load("r8", holder, at)
+    code.load("r9", "r8", SIZE)
+    code.label(again)
+    code.add("r9", -1)
+    code.jump(is_done, "s")
+    code.load("rdi", "r8", TUPLE_ITEMS)
+    code.add("r8", 8)
+    load_buffer(call, "rdi", "rsi", again, label)
+    call.unless_type("rsi", Buffer, label)
+    code.load("rdi", "rsi", _NBYTES)
+    load_small(call, "rdx", "rdi", label)
+    code.compare("rdx", "rbp")
+    code.jump(again, "le")
+    code.move("rbp", "rdx")
+    code.jump(again)
+    code.label(is_done)
+
+
+def _require_last(call: Making, label: str) -> None:
+    """Go on where so many bytes as `rbp` says have the size of the last launch, since which nothing has been noted."""
+    code, again, is_found = call.code, call.new_label(), call.new_label()
+    code.load("rsi", "r12", _BALANCE["_unit"])
+    load_small(call, "r9", "rsi", label)
+    code.compare_number("r9", 0)
+    code.jump(label, "le")
+    code.move("rax", "rbp")
+    code.divide("r9")
+    code.set("r8", 0)
+    code.label(again)
+    code.compare_number("rax", 0)
+    code.jump(is_found, "e")
+    code.halve("rax")
+    code.add("r8", 1)
+    code.jump(again)
+    code.label(is_found)
+    for holder, at, is_another in (("r12", _BALANCE["_last"], "l"), ("rdi", _LAST_CROSSED, "ne")):
+        code.load("rdi", "r12", _BALANCE["_crossings"])
+        code.load("rsi", holder, at)
+        load_small(call, "rdx", "rsi", label)
+        code.compare("rdx", "r8")
+        code.jump(label, is_another)
+    for name, value in (("has_waited", False), ("each", 0)):
+        code.set("rcx", id(value))
+        code.compare_with("r12", _BALANCE[name], "rcx")
+        code.jump(label, "ne")
+    code.load("rdi", "r12", _BALANCE["_upload"])
+    call.unless_type("rdi", float, label)
+    code.compare_number_with("rdi", NUMBER_VALUE, 0)
+    code.jump(label, "ne")
+
+
+__all__ = ["tell_whether_due", "weigh"]

@@ -15,7 +15,7 @@ from oxinp._core.lazy.calls import CALLS, Call
 from oxinp._core.lazy.chains import ByArithmetic, note_again
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Structure
-from oxinp._core.lazy.placement import singles
+from oxinp._core.lazy.placement import followers, singles
 from oxinp._core.lazy.straight import weigh_write
 from oxinp._core.lazy.writing import MAX_GONE, flush_readers
 from oxinp._core.memory.layout import Layout
@@ -46,7 +46,7 @@ from oxinp._core.native.making import GIVEN_VALUE, GRAPH, GRID, KEPT, LAYOUT, NE
 from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
 from oxinp._core.native.reading_back import read_back
-from oxinp._core.native.weighing import count_beyond
+from oxinp._core.native.weighing import tell_whether_due, weigh
 from oxinp._runtime.memory import Buffer
 
 _LATER = offsets(ByArithmetic, ("later",))["later"]
@@ -448,16 +448,21 @@ def _count_single(call: Making) -> None:
 
 
 def _weigh(call: Making) -> None:
-    """Let placement know; what is not weighed for its size is only counted."""
+    """Let placement know."""
     code = call.code
+    code.set("rdi", id(followers))
+    code.compare_number_with("rdi", SIZE, 0)
+    code.jump("to weigh", "ne")
     code.load("rdx", "r14", TUPLE_ITEMS)
     code.load("r15", "rdx", GRAPH["layout"])
-    count_beyond(call, "weigh")
+    weigh(call, "r13", ENTRIES, "to weigh", "is due")
     code.jump("is weighed")
-    code.label("weigh")
+    tell_whether_due(call, "to weigh", "is due")
+    code.load("rdx", "r14", TUPLE_ITEMS)
+    code.load("rdx", "rdx", GRAPH["layout"])
     code.load("r12", "rsp", ARGS)
-    give(call, "rbx", ("r12", LAYOUT_AT), ("r13", COMPUTED), ("r15", LAYOUT["nbytes"]), ("r13", ENTRIES))
-    call_given(call, weigh_write, 5)
+    give(call, "rbx", ("r12", LAYOUT_AT), ("r13", COMPUTED), ("rdx", LAYOUT["nbytes"]), ("r13", ENTRIES), "rbp")
+    call_given(call, weigh_write, 6)
     require_returned(call)
     code.label("is weighed")
 

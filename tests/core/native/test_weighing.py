@@ -1,0 +1,67 @@
+"""What machine code tells placement of launches: what Python would."""
+
+import numpy  # noqa: ICN001
+import pytest
+
+import oxinp
+from oxinp._config import config
+from oxinp._core.lazy.balance import Balance, balance
+from oxinp._core.native import objects
+from tests.comparator import assert_same
+
+pytestmark = [
+    pytest.mark.skipif(objects.VECTORCALL is None, reason="calls of functions have no other code"),
+    pytest.mark.usefixtures("on_device", "unwatched", "written"),
+]
+N = 64
+SHAPES = {"a": (N, N), "b": (N, N), "c": (21, N), "large": (600, 900)}
+STATE = "_last", "_upload", "has_waited", "each", "_beyond"
+
+PROGRAMS = {
+    "one size": "a[1:-1] = b[:-2] * 0.5 + b[2:]",
+    "through what is computed first": "a[1:-1] = 0.5 * (a[:-2] + a[2:])",
+    "two sizes": "a[1:-1] = b[:-2] * 0.5; c[1:] = b[2:22] * 2.0",
+    "a part of something larger": "c[1:] = b[2:22] * 2.0",
+    "with numbers": "a[i % 50] += 0.5",
+    "waiting": "a[1:-1] = b[:-2] * 0.5; float(a[3, 3]) if i % 7 == 0 else None",
+    "with uploads": "a[1:-1] = b[:-2] * h[:62]; h += 1.0 if i % 5 == 0 else 0.0",
+    "not weighed": "large[1:] = large[:-1] * 0.5",
+    "what is small and what is not weighed": "large[1:] = large[:-1] * 0.5; a[1:-1] = b[:-2] * 0.5",
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_placement_learns_what_it_does_from_python(program, monkeypatch):
+    code, outcomes = compile(program, "program", "exec"), []
+    monkeypatch.setattr(Balance, "_judge", lambda _: None)  # by when a few are weighed nothing moves
+    before, count = Balance.computed_chain, 30 if "large" in program else 80
+    for is_native in (True, False):
+        told = []
+
+        def note(self, size, *given, told=told, **more):
+            told.append(size)
+            return before(self, size, *given, **more)
+
+        monkeypatch.setattr(Balance, "computed_chain", note)
+        rng = numpy.random.default_rng(3)
+        made = {name: rng.random(shape) for name, shape in SHAPES.items() if name in program}
+        with config.override(machine_code=is_native, offload_threshold=4096, adaptive_placement=True):
+            given = {name: oxinp.array(array) + 0.0 for name, array in made.items()}
+            oxinp.evaluate(*given.values())
+            given["h"], states = numpy.ones((62, N)), []
+            for i in range(2 * count):
+                if i == count:  # there are programs for all
+                    balance.begin(4096, is_adaptive=True)
+                    balance.each = 0
+                    told.clear()
+                exec(code, {**given, "i": i})  # noqa: S102 - a table of programs
+                states.append([getattr(balance, name) for name in STATE])
+            outcomes.append((states[count:], balance._crossings.last, {*told}, len(told), given))
+        balance.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
+    (states, last, sizes, num, ours), (pythons, pythons_last, pythons_sizes, pythons_num, others) = outcomes
+    assert states == pythons
+    assert last == pythons_last
+    assert sizes == pythons_sizes
+    assert abs(num - pythons_num) <= 2  # one in so many, of what else is sampled, too
+    for name, array in ours.items():
+        assert_same(array, numpy.asarray(others[name]))
