@@ -1,6 +1,7 @@
 """The suite of whole programs: each gives NumPy's results, and the table says what was measured."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from asv_benchmarks import sides
 from asv_benchmarks.programs import __main__ as programs
-from asv_benchmarks.programs import lines, measure
+from asv_benchmarks.programs import lines, measure, turns
 
 
 @pytest.fixture(scope="module")
@@ -64,3 +65,17 @@ def test_functions_and_launches_are_counted_by_line(config, capsys):
     found, _ = lines.counted("life", "tiny")
     assert abs(sum(found.functions.values()) - int(head.split()[2])) <= 8  # but for what placement samples
     assert found.functions.total() > found.launches.total() > 0
+
+
+def test_libraries_take_turns(capsys):
+    turns.main(["tiny", "life", "--rows"])
+    (row,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert row["name"] == "life"
+    assert len(row["ours"]) - turns.FIRST == len(row["peers"]) >= 3
+    steady = {"name": "steady", "ours": [9.0, 9.0, 1.0, 2.0, 1.0], "peers": [2.0, 4.0, 8.0]}
+    assert turns.ratio(steady) == 2.0
+    turns.main(["tiny", "durbin", "life", "--jobs", "2"])
+    printed = capsys.readouterr().out
+    assert re.search(r"^durbin .* [\d.]+\n", printed, re.MULTILINE)
+    assert "oxinp slower in" in printed
+    assert " of 2" in printed
