@@ -4,6 +4,7 @@ import numpy  # noqa: ICN001
 import pytest
 
 import oxinp as np
+from oxinp._core.lazy.placement import device
 from oxinp._core.ops import near_products, outer, vector_product
 
 pytestmark = pytest.mark.usefixtures("on_device", "unwatched")
@@ -130,6 +131,35 @@ def test_what_is_measured_of_a_large_matrix_is_asked(monkeypatch, planned):
     planned.clear()
     run(np, first_rows, given, (897, 298))
     assert [product.left.shape for product in planned] == [(897, 700)]
+
+
+class Measured:
+    """Answers what is asked of one that knows of some families."""
+
+    def __init__(self, *families):
+        self.families = families
+
+    def knows(self, choice):
+        return choice.family in self.families
+
+    def __call__(self, choice):
+        """Answer nothing."""
+
+
+@pytest.mark.parametrize(("families", "is_asked"), [((), False), (("reduce/columns", "reduce/rows"), True)])
+@pytest.mark.parametrize("program", [rows_of_all, columns_of_all], ids=["rows", "columns"])
+def test_extents_are_asked_of_where_any_were_measured(program, families, is_asked, monkeypatch):
+    backend, tuned = device(), Measured(*families)
+    monkeypatch.setattr(backend, "capability", backend.capability.replace(tuned=tuned))
+    np.config.renew()
+    given = [numpy.random.default_rng(3).random(each) for each in ((900, 700), 900)]
+    given[1] = given[1][: given[0].shape[program is rows_of_all]]
+    asked, before = [], near_products.unrolled
+    monkeypatch.setattr(near_products, "unrolled", lambda *given: asked.append(given) or before(*given))
+    run(np, program, given, range(1, 9))
+    assert bool(asked) == is_asked
+    monkeypatch.undo()
+    np.config.renew()
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)

@@ -12,7 +12,7 @@ from oxinp._config import config
 from oxinp._core.lazy.executor import loaded, run_joined
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import ACCESS_NBYTES, accessed
-from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, may_be_unrolled, unrolled
 from oxinp._kernels.nest import MAX_INDEX_32, magic
 from oxinp._kernels.plan import NUM_FLAGS
 from oxinp._kernels.problem import MIN_COLUMNS
@@ -185,11 +185,10 @@ def _launch_of(near: _Near, kind: Any, shape: tuple[int, ...], asked: tuple[int,
     if down * m + across * n >= MAX_INDEX_32 or m * n >= MAX_INDEX_32:
         return None
     launch, _, spec, choice = launches.get(kind, _NO_KERNEL)
-    is_measured = m * (elements * n + rows) + columns * n + others >= MIN_TUNED_NBYTES
     if (
-        launch is not None
-        and is_measured
+        choice is not None
         and asked is not None
+        and m * (elements * n + rows) + columns * n + others >= MIN_TUNED_NBYTES
         and unrolled(spec, choice, asked, backend.capability) is not spec
     ):
         return None
@@ -205,7 +204,8 @@ def _keep(table: dict[Any, _Near], key: Any, found: tuple[Any, ...] | None) -> N
     for kind, (spec, kernel, choice) in walk.kernels.items():
         launch = None if kind in launches else loaded(kernel)[0]
         if launch is not None:
-            launches[kind] = launch, kernel, spec, choice
+            is_asked = may_be_unrolled(choice, near[1].capability)
+            launches[kind] = launch, kernel, spec, choice if is_asked else None
 
 
 def _near_of(table: dict[Any, _Near], key: Any, found: tuple[Any, ...] | None) -> _Near:
