@@ -55,6 +55,8 @@ def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: in
     near = _columns.get(_key(left, right, right.strides, right.shape[1]), _UNKNOWN)
     if near[0] != config.version or near[1] is None:
         return None
+    if ptr is not None:
+        near[2][WRITTEN] = True
     return run_columns_by(near, right.shape, leaves, nbytes, ptr)
 
 

@@ -158,11 +158,10 @@ class _Summed(BoundOp):
         is_near = ptr is not None and not here.are_several and target.strides in ((), (self.left.dtype.itemsize,))
         if is_near and self.rented and self.run_near(self.left, self.right, leaves, target.nbytes, ptr):
             self._note_run()
-            made: list[Buffer] | None = []
-        else:
-            made = super().run_first(variant, leaves, ptr)
-            if is_near and made is not None and self.rented:
-                self._keep_near()
+            return []
+        made = super().run_first(variant, leaves, ptr)
+        if is_near and made is not None and self.rented:
+            self._keep_near()
         if ptr is not None:
             self._keep_written()
         return made
