@@ -130,6 +130,12 @@ def unrolling(spec: Any, family: str, key: tuple[str, ...], layout: tuple[str, .
     return Choice(family, key, layout, (), Unroll, answers.__contains__, lambda: default, lambda: [default, *answers])
 
 
+def may_be_unrolled(choice: Choice, device: Device) -> bool:
+    """Whether anything was measured of a Spec's `unroll`, see `unrolling`; so it is where who answers does not say."""
+    knows = getattr(device.tuned, "knows", None)
+    return knows is None or knows(_choice((*choice[:3], (1, 1), *choice[4:])))
+
+
 def unrolled(spec: Any, choice: Choice, shape: tuple[int, ...], device: Device) -> Any:
     """Return a Spec with the `unroll` that was measured to be best near a problem of a shape, see `unrolling`."""
     choice = _choice((*choice[:3], shape, *choice[4:]))

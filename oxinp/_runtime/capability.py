@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from oxinp._runtime.backend import Capability
@@ -23,12 +23,23 @@ def capability_of(device: Device) -> Capability:
         l2_nbytes=device.l2_nbytes,
         total_nbytes=device.total_nbytes,
         device_name=device.name,
-        tuned=partial(_answer, device.compute_capability),
+        tuned=_Tuned(device.compute_capability),
     )
 
 
-def _answer(cc: tuple[int, int], question: Any) -> Any:
-    return _database(cc)(question)
+class _Tuned:
+    """What the database for a compute capability answers."""
+
+    def __init__(self, cc: tuple[int, int]) -> None:
+        self.cc = cc
+
+    def __call__(self, question: Any) -> Any:
+        return _database(self.cc)(question)
+
+    def knows(self, question: Any) -> bool:
+        """Whether it has rows of a question's family and key."""
+        known: bool = _database(self.cc).knows(question)
+        return known
 
 
 @cache

@@ -160,6 +160,12 @@ class Database:
         answer = self._answers[key] = None if found is None or found.row.is_default else found.row.answer
         return answer
 
+    def knows(self, question: Question) -> bool:
+        """Whether there are rows of a question's family and key, of as many extents: else no extents have an answer."""
+        if self._directory != config.cache_dir:
+            self._read()
+        return bool(self._table(question)[1])
+
     @property
     def path(self) -> Path:
         """The user's file; relative where there is no folder for it."""
@@ -212,6 +218,7 @@ class Database:
             trust.create(str(temporary), dump(self.cc, kept.values()).encode())
             temporary.replace(path)
         self._directory = None
+        config.renew()  # what nothing was known of may have an answer now
         return path
 
     def _table(self, question: Question) -> tuple[list[float], list[_Place]]:

@@ -4,6 +4,7 @@ import numpy  # noqa: ICN001
 import pytest
 
 import oxinp as np
+from oxinp._core.lazy.placement import device
 from oxinp._core.ops import near_products, outer, vector_product
 
 pytestmark = pytest.mark.usefixtures("on_device", "unwatched")
@@ -28,6 +29,13 @@ def columns_of_all(a, i, v):
 
 def lines(a, i, v):  # noqa: ARG001 - the programs' one signature
     return v[i:] @ v[i:]
+
+
+def plan_each(monkeypatch):
+    """Let no product be launched as others have been."""
+    monkeypatch.setattr(near_products, "columns_read", lambda *_: None)
+    for kind in KINDS:
+        monkeypatch.setattr(kind, "run_near", staticmethod(lambda *_: None))
 
 
 PROGRAMS = {program.__name__: program for program in (rows, rows_of_all, columns, columns_of_all, lines)}
@@ -65,8 +73,7 @@ def test_products_of_nearby_extents_have_the_bits_of_their_plans(program, shape,
         given[1] = given[1][: shape[0]]
     run(np, program, given, numbers)
     found = run(np, program, given, numbers)
-    for kind in KINDS:
-        monkeypatch.setattr(kind, "run_near", staticmethod(lambda *_: None))
+    plan_each(monkeypatch)
     wanted = run(np, program, given, numbers)
     assert [each.tobytes() for each in found] == [each.tobytes() for each in wanted]
     for own, numpys in zip(found, run(numpy, program, given, numbers), strict=True):
@@ -98,8 +105,7 @@ def check_bits(program, given, numbers, monkeypatch):
     """Compare what is found of products like others to what is planned for each."""
     run(np, program, given, numbers)
     found = [each.tobytes() for each in run(np, program, given, numbers)]
-    for kind in KINDS:
-        monkeypatch.setattr(kind, "run_near", staticmethod(lambda *_: None))
+    plan_each(monkeypatch)
     assert found == [each.tobytes() for each in run(np, program, given, numbers)]
 
 
@@ -130,6 +136,35 @@ def test_what_is_measured_of_a_large_matrix_is_asked(monkeypatch, planned):
     planned.clear()
     run(np, first_rows, given, (897, 298))
     assert [product.left.shape for product in planned] == [(897, 700)]
+
+
+class Measured:
+    """Answers what is asked of one that knows of some families."""
+
+    def __init__(self, *families):
+        self.families = families
+
+    def knows(self, choice):
+        return choice.family in self.families
+
+    def __call__(self, choice):
+        """Answer nothing."""
+
+
+@pytest.mark.parametrize(("families", "is_asked"), [((), False), (("reduce/columns", "reduce/rows"), True)])
+@pytest.mark.parametrize("program", [rows_of_all, columns_of_all], ids=["rows", "columns"])
+def test_extents_are_asked_of_where_any_were_measured(program, families, is_asked, monkeypatch):
+    backend, tuned = device(), Measured(*families)
+    monkeypatch.setattr(backend, "capability", backend.capability.replace(tuned=tuned))
+    np.config.renew()
+    given = [numpy.random.default_rng(3).random(each) for each in ((900, 700), 900)]
+    given[1] = given[1][: given[0].shape[program is rows_of_all]]
+    asked, before = [], near_products.unrolled
+    monkeypatch.setattr(near_products, "unrolled", lambda *given: asked.append(given) or before(*given))
+    run(np, program, given, range(1, 9))
+    assert bool(asked) == is_asked
+    monkeypatch.undo()
+    np.config.renew()
 
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
@@ -169,14 +204,14 @@ def test_products_are_written_where_they_are_wanted(name, shape, across, planned
         given[1] = given[1][: shape[1]]
     elif name.startswith("columns"):
         given[1] = given[1][: shape[0]]
+    near_products._columns.clear()  # of those that are read at once
     write(np, program, given, numbers, across=across)
     planned.clear()
     launches = np.cuda.stats().launches
     found = numpy.asarray(write(np, program, given, numbers, across=across))
     launches = np.cuda.stats().launches - launches
     assert not across or len(planned) < 20
-    for kind in KINDS:
-        monkeypatch.setattr(kind, "run_near", staticmethod(lambda *_: None))
+    plan_each(monkeypatch)
     before = np.cuda.stats().launches
     wanted = numpy.asarray(write(np, program, given, numbers, across=across))
     assert found.tobytes() == wanted.tobytes()
@@ -230,3 +265,83 @@ def test_products_of_two_vectors_that_come_again_are_found_by_one_look_up(monkey
     numpys = numpy.asarray(v)
     assert float(norm) == float(found[0][0])
     assert numpy.asarray(products).tobytes() == numpy.outer(numpys, numpys).tobytes()
+
+
+def transposed(a, i, v):
+    return a[i:, i:].T @ v[i : len(a)]
+
+
+@pytest.fixture
+def recorded(monkeypatch):
+    """Count the products that are recorded."""
+    counts, before = [], vector_product.summed
+    monkeypatch.setattr(vector_product, "summed", lambda *given: counts.append(given) or before(*given))
+    near_products._columns.clear()
+    return counts
+
+
+@pytest.mark.parametrize("program", [columns, columns_of_all, transposed])
+def test_what_is_read_next_is_launched_at_once(program, recorded, monkeypatch):
+    given = [numpy.random.default_rng(3).random(each) for each in ((300, 300), 300)]
+    run(np, program, given, range(1, 40))
+    recorded.clear()
+    found = run(np, program, given, range(1, 200))
+    assert len(recorded) <= 200 / near_products.LOOKS + 20  # the ends of ranges, and what is looked at again
+    np.config.renew()
+    recorded.clear()
+    run(np, program, given, range(1, 3))
+    assert len(recorded) == 2
+    plan_each(monkeypatch)
+    assert [each.tobytes() for each in found] == [each.tobytes() for each in run(np, program, given, range(1, 200))]
+
+
+@pytest.mark.parametrize("scale", [1, 2])
+def test_what_goes_into_a_part_waits_for_that(scale, recorded, launches):
+    a, v = (np.array(numpy.random.default_rng(3).random(each)) for each in ((300, 300), 300))
+    written = np.zeros((300, 300))
+
+    def fill(first, last):
+        for i in range(first, last):
+            product = columns(a, i, v)
+            written[i, i:] = product if scale == 1 else product * scale
+
+    def read(first, last):
+        for i in range(first, last):
+            np.evaluate(columns(a, i, v))
+
+    launches(lambda: fill(1, 20))
+    recorded.clear()
+    assert launches(lambda: fill(20, 60)) == 40 * scale
+    assert len(recorded) == 40
+    near_products._columns.clear()
+    launches(lambda: read(1, 40))
+    launches(lambda: fill(1, 6 * near_products.LOOKS))  # some of which are looked at
+    recorded.clear()
+    assert launches(lambda: fill(100, 140)) == 40 * scale
+    assert len(recorded) == 40
+
+
+def test_operands_are_those_of_when_it_was_asked_for(twin):
+    def body(xp):
+        rng = numpy.random.default_rng(3)
+        a, v, found = xp.array(rng.random((300, 300))), xp.array(rng.random(300)), []
+        for i in range(1, 60):
+            w = v[i:] * 2
+            found.append(w @ a[i:, i:])
+            a[i:, i] = found[-1]
+            found.append(a[i:, i:].T @ v[i:])
+            v[i:] += 1 / (1 + found[-1])
+            w *= 0
+        return [a, v, *found]
+
+    twin(body, ulp=1 << 12)
+
+
+@pytest.mark.parametrize("others", ["vectors", "matrices"])
+def test_operands_that_do_not_match_are_refused(others):
+    a, v = np.ones((300, 300)), np.ones(300)
+    for i in range(1, 30):
+        np.evaluate(columns(a, i, v))
+    with pytest.raises(ValueError, match="mismatch in its core dimension"):
+        _ = v[:200] @ a[1:, 1:] if others == "vectors" else v[1:] @ a[:200, 1:]
+    assert (v[1:].astype("f4") @ a[1:, 1:]).dtype == a.dtype

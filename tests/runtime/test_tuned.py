@@ -68,6 +68,17 @@ def test_the_users_file_comes_before_the_shipped_one(data):
     assert data(Question(shape=(1, 8192, 8192, 8192))) == {"tile_m": 2}
 
 
+def test_whether_anything_is_known_does_not_depend_on_extents(data, config):
+    assert data.knows(Question(shape=(1, 1, 1, 1)))
+    assert data.knows(Question(layout=("x", "y")))
+    unknown = Question(family="matmul/other"), Question(key=("f32", "f32")), Question(shape=(1024,))
+    assert not any(map(data.knows, unknown))
+    version = config.version
+    data.store([row((7,))])
+    assert data.knows(Question(shape=(1024,)))
+    assert config.version > version
+
+
 def test_the_nearest_is_found(data):
     sizes = (512, 1024, 2048, 4096)
     data.store([row((1, size, size, size), tile_m=size) for size in sizes])

@@ -270,6 +270,9 @@ class BoundOp:
             op, cost = self.op, self.host_cost()
             balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times)
 
+    def note_written(self) -> None:
+        """Learn that the result, or what is made of it, is about to be written into a part of an array."""
+
     def alike(self) -> tuple[Any, tuple[int, ...]]:
         """Return what operations have in common that differ in sizes, and the size."""
         graph = self.graphs[0]

@@ -218,6 +218,8 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
     positions: tuple[tuple[int, ...], ...] | None
     if len(own) == 1 and len(others) == 2 and (place := _place_of(own[0], first, others, second)) is not None:
         positions, leaves, mask = _ONE_OF_TWO[place], (*own, others[1 - place]), mask | bits
+    elif u is v and (count := len(own)) < len(_ITSELF) and len({*map(id, own)}) == count:
+        positions, leaves = _ITSELF[count], own
     else:
         is_short = (len(own) == 1 or (len(own) == 2 and own[0] is not own[1])) and len(own) * len(others) <= FEW
         positions, leaves, mask = _join_few(u, v) if is_short else join_two(u, v)
@@ -237,6 +239,10 @@ def joined(operation: Operation, u: Value, v: Value) -> Value | None:
 
 _ONE_OF_TWO = ((0,), (0, 1)), ((0,), (1, 0))
 """Positions of a leaf and of two of which one is it, by the place of that one."""
+
+
+_ITSELF = [(tuple(range(n)), tuple(range(n))) for n in range(9)]
+"""Positions of the leaves of a chain that is an operand twice, by how many these are, each another one."""
 
 
 def _place_of(entry: Any, graph: Graph, others: tuple[Any, ...], second: Graph) -> int | None:

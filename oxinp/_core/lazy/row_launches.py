@@ -22,6 +22,7 @@ from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.executor import loaded
 from oxinp._core.lazy.expr import new_table
+from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.row_programs import merged
 from oxinp._core.memory.layout import Layout
@@ -45,6 +46,9 @@ MAX_RANGES = 16
 NEAR, NEAR_MEASURED = 2, 8
 """By which part numbers of rows differ between which reductions run the same kernels if they do at both; and where the
 kernels are those that were measured near the problem, in steps of 2."""
+NEARBY, MAX_NEARBY = "rows of which but the number differs", 16
+"""By which a structure keeps what was last found, by strides and alignment of what that was written to, and of how many
+of these."""
 LENGTHS = "lengths of rows"  # by which a structure keeps the latest matrix, and how many in turn had rows of new ones
 LENGTHS_OF_SHORT = "lengths of short vectors"  # by which it keeps the same of what numbers are made of
 MAX_LENGTHS, LOOKS = 8, 16  # beyond which chains of the structure are looked at one time in so many
@@ -255,9 +259,14 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
     others : sequence of Storage
         What else may be pending.
     """
+    kind = target.strides, target.alignment % ACCESS
+    nearby = graph.structure.plans.get(NEARBY) if target.shape else None
+    near = None if nearby is None else nearby.get(kind)
+    if near is not None and (found := _find_near(near, graph, entries, target, others)) is not None:
+        return found
     calls: list[Call] = []
     waiting: list[Pending] = []
-    key: tuple[Any, ...] = graph, target.strides, target.alignment % ACCESS
+    key: tuple[Any, ...] = graph, *kind
     given = entries
     for entry in entries:
         if type(entry) is Pending and (call := entry.call) is not None and call.leaves is not None:
@@ -274,6 +283,60 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
     if _is_reused(alike):
         return None
     return _launch((run, backend, ONE, tuple([given[place] for place in alike.order]), constants, alike, calls))
+
+
+def _find_near(
+    near: tuple[Any, ...], graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]
+) -> RowLaunch | None:
+    """Return what `_find` does where but the number of rows is as when it last found something, see `_note`."""
+    version, place, op, parameters, structure, kinds, (least, most, run, backend, found, alike) = near
+    entry = entries[place]
+    if version != config.version or type(entry) is not Pending or (call := entry.call) is None:
+        return None
+    bound, leaves = call.bound, call.leaves
+    if type(bound) is not BoundOp or bound.op is not op or bound.parameters is not parameters or leaves is None:
+        return None
+    (rows,) = bound.graphs
+    (size, length), where = rows.shape, graph.leaves[place]
+    if rows.structure is not structure or target.shape != (size,) or where.strides != (where.dtype.itemsize,):
+        return None
+    if _kinds_of(rows) != kinds or bound.layouts[0].ndim != 1:
+        return None
+    if not least <= size <= most or _is_needed(entry, call, others) or _is_reused(alike):
+        return None
+    plans = graph.structure.plans
+    (last_size, last_length), count = plans[LENGTHS]
+    if count and last_length == length and last_size != size:  # as `_has_rows_of_ever_new_lengths` has it
+        plans[LENGTHS] = rows.shape, 0
+    _, before, after, per_block, cluster, _ = found
+    given, constants = entries + leaves, (*before, size, *after)
+    read = tuple([given[each] for each in alike.order])
+    return _launch((run, backend, (-(-size // per_block) * cluster, 1, 1), read, constants, alike, [call]))
+
+
+def _kinds_of(rows: Graph) -> list[Any]:
+    """Return how rows are read, whatever their number."""
+    kinds: list[Any] = [rows.shape[1]]
+    for where in rows.leaves:
+        if type(where) is Layout:
+            kinds += where.strides, where.alignment % ACCESS
+    return kinds
+
+
+def _note(graph: Graph, target: Layout, calls: dict[int, Call], known: tuple[Any, ...]) -> None:
+    """Note what has been found of the only array of a chain, a reduction, for any number of rows from one to another.
+
+    So it takes one look at the structure of the chain, and nothing is hashed.
+    """
+    ((place, call),) = calls.items()
+    bound = call.bound
+    if type(bound) is BoundOp and sum(graph.structure.are_arrays) == 1:
+        (rows,) = bound.graphs
+        made_of = place, bound.op, bound.parameters, rows.structure, _kinds_of(rows)
+        nearby = graph.structure.plans.setdefault(NEARBY, {})
+        if len(nearby) >= MAX_NEARBY:
+            nearby.clear()
+        nearby[target.strides, target.alignment % ACCESS] = config.version, *made_of, known
 
 
 def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]) -> RowLaunch | None:
@@ -323,6 +386,7 @@ def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequen
             found = known
             break
     else:
+        least = most = size
         found = alike.find(graph, target, calls, reductions)
         if found is None and size < SHORT and not extents:  # it is not soon that kernels are made for these
             graph.structure.plans[LENGTHS_OF_SHORT] = (0, 0), (0 if lengths is None else lengths[1]) + 1
@@ -339,6 +403,8 @@ def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequen
     else:
         _, before, after, per_block, cluster, _ = found
         grid, constants = (-(-size // per_block) * cluster, 1, 1), (*before, size, *after)
+        if len(calls) == 1:
+            _note(graph, target, calls, (least, most, run, backend, found, alike))
     read = tuple([given[place] for place in alike.order])
     if len(first) == 1:
         bounds = [call.bound for call in calls.values()]

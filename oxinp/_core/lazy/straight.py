@@ -337,7 +337,8 @@ def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage |
             reads_it = own_mask
     if reads_it and layout.size > 1:
         return False
-    if others or len(CALLS) > 1 or len(references) > MAX_GONE or references != schedule.PENDING:
+    is_read = any([(held := other.value) is not None and held[2] & own_mask for other in others])  # noqa: C419
+    if is_read or len(CALLS) > 1 or len(references) > MAX_GONE or references != schedule.PENDING:
         flush_readers(value, source, found.calls[0], layout)
     if storage.value is not value:  # memory for these may have taken it
         return False

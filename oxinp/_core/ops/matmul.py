@@ -87,6 +87,9 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
         return contract(a, b, -1) if total is None else total  # as `Product` decides, without one
     product: Any = None
     if dtype is None and not (left.met and right.met) and not here.are_several:  # which `product_of` knows nothing of
+        made = vector_product.at_once(left, right, a, b)
+        if made is not None:
+            return made
         product = vector_product.summed(left, right)
         if product is not None:
             for each in (left, right):  # what is met again is worth to be looked up

@@ -12,7 +12,7 @@ from oxinp._config import config
 from oxinp._core.lazy.executor import loaded, run_joined
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import ACCESS_NBYTES, accessed
-from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled
+from oxinp._kernels.choice import MIN_TUNED_NBYTES, may_be_unrolled, unrolled
 from oxinp._kernels.nest import MAX_INDEX_32, magic
 from oxinp._kernels.plan import NUM_FLAGS
 from oxinp._kernels.problem import MIN_COLUMNS
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from oxinp._runtime.memory import Buffer
 
 MAX_KEPT = 1024
+WRITTEN, ASKED, LOOKS = "written", "asked", 16
+"""By which is kept, with the launches of a kind of product, that its results go into parts of arrays, and how often it
+was asked for at once; see `columns_read`."""
 _ONE_BLOCK = 1, 1, 1
 _NO_KERNEL = None, None, None, None
 
@@ -49,9 +52,50 @@ def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: in
         Address of the result, whose elements lie next to each other, if it is not to be a new Buffer, which is
         returned; else True is.
     """
-    length, width = right.shape
-    near = _columns.get(_key(left, right, width), _UNKNOWN)
-    if near[0] != config.version or near[1] is None or width < MIN_COLUMNS:
+    near = _columns.get(_key(left, right, right.strides, right.shape[1]), _UNKNOWN)
+    if near[0] != config.version or near[1] is None:
+        return None
+    if ptr is not None:
+        near[2][WRITTEN] = True
+    return run_columns_by(near, right.shape, leaves, nbytes, ptr)
+
+
+def columns_read(vector: Layout, matrix: Layout, strides: tuple[int, ...], width: int) -> _Near | None:
+    """Return what such products have in common which are read by who asks for them next; None of others.
+
+    Those that are written where they are wanted, or into a part of an array with more done to them, wait for that. One
+    in so many waits anyway, for it may have become so.
+
+    Parameters
+    ----------
+    vector, matrix : Layout
+        The latter may lie the other way round:
+    strides : tuple of int
+        Of the one whose rows are contiguous,
+    width : int
+        And the elements of these.
+    """
+    near = _columns.get(_key(vector, matrix, strides, width), _UNKNOWN)
+    if near[0] != config.version or near[1] is None or WRITTEN in near[2]:
+        return None
+    known = near[2]
+    known[ASKED] = asked = known.get(ASKED, 0) + 1
+    return near if asked % LOOKS else None
+
+
+def note_columns_written(left: Layout, right: Layout) -> None:
+    """Note that a product goes into a part of an array: the like is not to be launched before it does."""
+    near = _columns.get(_key(left, right, right.strides, right.shape[1]), _UNKNOWN)
+    if near[0] == config.version and near[1] is not None:
+        near[2][WRITTEN] = True
+
+
+def run_columns_by(
+    near: _Near, shape: tuple[int, ...], leaves: tuple[Any, ...], nbytes: int, ptr: int | None = None
+) -> Any:
+    """Do what `run_columns` does by what products of that kind have in common, of a matrix of a shape."""
+    length, width = shape
+    if width < MIN_COLUMNS:
         return None
     _, backend, _, alike, acc_nbytes, step, most, serial, per_tile, num_blocks, most_serial, kinds = near
     one, kind, chunked = kinds
@@ -62,7 +106,7 @@ def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: in
         chunk = max(2, -(-length // (wanted * step))) * step
         if chunk < length:
             kind, num_chunks = chunked, -(-length // chunk)
-    launch = _launch_of(near, kind, right.shape, (width, length))
+    launch = _launch_of(near, kind, shape, (width, length))
     if launch is None or (num_chunks > 1 and num_tiles > NUM_FLAGS):
         return None
     vector, matrix = leaves
@@ -89,13 +133,13 @@ def keep_columns(left: Layout, right: Layout, planner: Any) -> None:
     steps = (left.strides[0] // itemsize, 0), (right.strides[0] // itemsize, 1)
     alignments = accessed(left), accessed(right)
     num_sms = device().capability.num_sms
-    _keep(_columns, _key(left, right, width), planner.near_columns(width, steps, alignments, num_sms))
+    _keep(_columns, _key(left, right, right.strides, width), planner.near_columns(width, steps, alignments, num_sms))
 
 
 def run_rows(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int, ptr: int | None = None) -> Any:
     """Multiply a matrix whose rows are contiguous and a vector as others before; see `run_columns`."""
     num_rows, length = left.shape
-    near = _rows.get(_key(left, right), _UNKNOWN)
+    near = _rows.get(_key(left, right, right.strides), _UNKNOWN)
     if near[0] != config.version or near[1] is None:
         return None
     _, backend, _, alike, planner = near
@@ -128,7 +172,7 @@ def keep_rows(left: Layout, right: Layout, planner: Any) -> None:
     itemsize = left.dtype.itemsize
     steps = (left.strides[0] // itemsize, 1), (0, right.strides[0] // itemsize)
     alike = planner.near_rows(steps, (accessed(left), accessed(right)))
-    _keep(_rows, _key(left, right), None if alike is None else (alike, planner))
+    _keep(_rows, _key(left, right, right.strides), None if alike is None else (alike, planner))
 
 
 def run_line(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: int, ptr: int | None = None) -> Any:
@@ -160,8 +204,8 @@ def keep_line(left: Layout, right: Layout, planner: Any) -> None:
     _near_of(_lines, key, None if launch is None else (launch, near))
 
 
-def _key(left: Layout, right: Layout, width: int = 0) -> tuple[Any, ...]:
-    """Return what products have in common that go through their elements alike.
+def _key(left: Layout, right: Layout, strides: tuple[int, ...], width: int = 0) -> tuple[Any, ...]:
+    """Return what products have in common that go through their elements alike, the second operand's by strides.
 
     Of columns that is how many there are beyond a multiple of the widest access, too, see `vector_width`.
     """
@@ -170,7 +214,7 @@ def _key(left: Layout, right: Layout, width: int = 0) -> tuple[Any, ...]:
         one = ACCESS_NBYTES
     if other > ACCESS_NBYTES and right.offset:
         other = ACCESS_NBYTES
-    return left.strides, right.strides, one, other, dtype, width & 15 // dtype.itemsize
+    return left.strides, strides, one, other, dtype, width & 15 // dtype.itemsize
 
 
 def _launch_of(near: _Near, kind: Any, shape: tuple[int, ...], asked: tuple[int, ...] | None) -> Any:
@@ -185,11 +229,10 @@ def _launch_of(near: _Near, kind: Any, shape: tuple[int, ...], asked: tuple[int,
     if down * m + across * n >= MAX_INDEX_32 or m * n >= MAX_INDEX_32:
         return None
     launch, _, spec, choice = launches.get(kind, _NO_KERNEL)
-    is_measured = m * (elements * n + rows) + columns * n + others >= MIN_TUNED_NBYTES
     if (
-        launch is not None
-        and is_measured
+        choice is not None
         and asked is not None
+        and m * (elements * n + rows) + columns * n + others >= MIN_TUNED_NBYTES
         and unrolled(spec, choice, asked, backend.capability) is not spec
     ):
         return None
@@ -205,7 +248,8 @@ def _keep(table: dict[Any, _Near], key: Any, found: tuple[Any, ...] | None) -> N
     for kind, (spec, kernel, choice) in walk.kernels.items():
         launch = None if kind in launches else loaded(kernel)[0]
         if launch is not None:
-            launches[kind] = launch, kernel, spec, choice
+            is_asked = may_be_unrolled(choice, near[1].capability)
+            launches[kind] = launch, kernel, spec, choice if is_asked else None
 
 
 def _near_of(table: dict[Any, _Near], key: Any, found: tuple[Any, ...] | None) -> _Near:
@@ -219,4 +263,14 @@ def _near_of(table: dict[Any, _Near], key: Any, found: tuple[Any, ...] | None) -
     return near
 
 
-__all__ = ["keep_columns", "keep_line", "keep_rows", "run_columns", "run_line", "run_rows"]
+__all__ = [
+    "columns_read",
+    "keep_columns",
+    "keep_line",
+    "keep_rows",
+    "note_columns_written",
+    "run_columns",
+    "run_columns_by",
+    "run_line",
+    "run_rows",
+]

@@ -9,20 +9,21 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import AGAIN, FIRST, balance
-from oxinp._core.lazy.building import attempt
+from oxinp._core.lazy.balance import AGAIN, FIRST, NUM_SIZES, SAMPLED, balance, is_sampled
+from oxinp._core.lazy.building import Missing, attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.executor import RUNS
+from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import leaf, new_table, remember
 from oxinp._core.lazy.handle import device_value, upload_first
 from oxinp._core.lazy.op import RENTED, AlongRows, BoundOp, along
 from oxinp._core.lazy.placement import device
-from oxinp._core.lazy.results import deferred
+from oxinp._core.lazy.results import deferred, wrap
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16
 from oxinp._core.memory.layout import Layout, accessed, make_layout
 from oxinp._core.memory.recent import MEETINGS
-from oxinp._core.memory.storage import Leaf
+from oxinp._core.memory.storage import SHARED, Leaf, next_mask
 from oxinp._core.memory.view_functions import VIEWS, view_layout
 from oxinp._core.ops import near_products
 from oxinp._core.reduction import planning
@@ -30,6 +31,7 @@ from oxinp._core.reduction.binding import Dtypes, Wanted, bind, operation
 from oxinp._core.reduction.table import PRODUCTS, SUM
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._runtime import here
+from oxinp._runtime.backend import FIRST_LOCK
 from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
@@ -68,14 +70,17 @@ class _Summed(BoundOp):
         What placement compares to the threshold.
     version : int
         Of the settings that it was made under.
+    is_written : bool
+        Its result goes into a part of an array.
     """
 
-    __slots__ = ("_summed", "cost", "left", "right", "version")
+    __slots__ = ("_summed", "cost", "is_written", "left", "right", "version")
 
     left: Layout
     right: Layout
     cost: float
     version: int
+    is_written: bool
     _summed: BoundOp | None
 
     axis = 0
@@ -142,6 +147,8 @@ class _Summed(BoundOp):
                     self._keep_near()
             if buffer is not None:
                 self._note_run()
+                if self.is_written:
+                    self._keep_written()
                 return [buffer]
         return super().run(leaves)
 
@@ -155,7 +162,16 @@ class _Summed(BoundOp):
         made = super().run_first(variant, leaves, ptr)
         if is_near and made is not None and self.rented:
             self._keep_near()
+        if ptr is not None:
+            self._keep_written()
         return made
+
+    def _keep_written(self) -> None:
+        """Let it be known that results of the like go into parts of arrays, where that makes a difference."""
+
+    def note_written(self) -> None:
+        """See `BoundOp.note_written`."""
+        self.is_written = True
 
     def _note_run(self) -> None:
         """Note that it has been run like others."""
@@ -176,6 +192,10 @@ class VectorProduct(_Summed):
 
     run_near, keep_near = staticmethod(near_products.run_columns), staticmethod(near_products.keep_columns)
     planners = _PLANNERS
+
+    def _keep_written(self) -> None:
+        """See `_Summed`."""
+        near_products.note_columns_written(self.left, self.right)
 
     def _forms(self) -> tuple[Layout, Layout]:
         column = view_layout(VIEWS[np.expand_dims], self.left, (-1,), {})
@@ -265,6 +285,7 @@ class InnerProduct(_Summed):
         self.rented = RENTED
         self.extra = FIRST
         self.planned = self.executables = self.fused = self.direct = self._summed = None
+        self.is_written = False
         self.left, self.right, self.cost = left, right, left.nbytes
         self.version = config.version
 
@@ -336,13 +357,54 @@ def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:
         product.left, product.right, product.layouts = vector, matrix, (Layout.of(dtype, (n,)),)
         product.cost = matrix.nbytes
         product.op = _ALONE
-    product.has_run = False  # as `BoundOp` has it, but for what `_whole` finds
+    product.is_written = product.has_run = False  # as `BoundOp` has it, but for what `_whole` finds
     product.met = 0
     product.rented = RENTED
     product.extra = FIRST
     product.planned = product.executables = product.fused = product.direct = product._summed = None
     product.version = config.version
     return product  # type: ignore[no-any-return]
+
+
+def at_once(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
+    """Launch the product of a vector and a matrix whose rows are contiguous, or of the transpose of one and a vector.
+
+    None where the like has not been launched, or goes into a part of an array, see `near_products.columns_read`: it is
+    to wait for that then, as where there is more to find out.
+    """
+    vector, x, matrix, y, strides = left, a, right, b, right.strides
+    if left.ndim == 2:
+        vector, x, matrix, y, strides = right, b, left, a, left.strides[::-1]
+    if vector.ndim != 1 or matrix.ndim != 2 or (dtype := vector.dtype) is not matrix.dtype:
+        return None
+    length, width = shape = matrix.shape if matrix is right else matrix.shape[::-1]
+    if vector.size != length or length < 2 or matrix.nbytes < balance.limit or current() is not quiet.state:
+        return None
+    near = near_products.columns_read(vector, matrix, strides, width)
+    if near is None or schedule.room < 0 or REPORTS or (held := operand(y)) is None:
+        return None
+    storage = x._held or x._storage
+    if storage.value is None:
+        return None
+    if (given := operand(x)) is None:
+        schedule.materialise(storage)
+        if (given := operand(x)) is None:
+            return None
+    if (given[1] | held[1]) & SHARED:  # others may change it at any time
+        return None
+    leaves, layout = (given[0], held[0]), Layout.of(dtype, (width,))
+    try:
+        with FIRST_LOCK:
+            buffer = near_products.run_columns_by(near, shape, leaves, layout.nbytes)
+            if buffer is None:
+                return None
+            size = balance.ran(layout.nbytes, leaves)
+            if size < NUM_SIZES and (is_sampled() or balance.each):
+                cost, weight = _ALONE.host_weight * matrix.nbytes, _ALONE.host_weight
+                balance.computed_call(size, cost, weight=weight, price=_ALONE.price, extra=0.0, times=SAMPLED)
+    except (Missing, MemoryError):  # it is found out again what there is to do
+        return None
+    return wrap((layout.graph or leaf(layout), (buffer,), next_mask()), layout)
 
 
 def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Handle) -> Any:

@@ -105,3 +105,31 @@ def test_two_chains_are_joined_as_many_are():
             graph = SimpleNamespace(leaves=tuple(layout for _, layout in pairs), is_scalar=False)
             sides.append((graph, tuple(entry for entry, _ in pairs), draw.randrange(8)))
         assert record.join_two(*sides) == record.join_leaves(sides)
+
+
+def test_a_chain_is_joined_with_itself_as_with_one_that_is_equal():
+    """Of leaves that differ in their numbers, their layouts, or nothing, too."""
+    entries, layouts = [object() for _ in range(4)], [object() for _ in range(3)]
+    draw, asked = random.Random(8), []
+    operation = SimpleNamespace(records=SimpleNamespace(get=asked.append))
+    for _ in range(500):
+        pairs = [(draw.choice(entries), draw.choice(layouts)) for _ in range(draw.randrange(1, 12))]
+        graph = SimpleNamespace(leaves=tuple(layout for _, layout in pairs), is_scalar=False, shape=draw.random())
+        leaves, mask = tuple(entry for entry, _ in pairs), draw.randrange(8) & ~record.SHARED
+        value = graph, leaves, mask
+        wanted = record.join_leaves((value, value))
+        asked.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record, "renew", lambda *_: None)
+            record.joined(operation, value, value)
+        assert [key[2] for key in asked] == [wanted[0]]
+
+
+def test_a_pending_chain_by_itself_has_numpys_elements():
+    x, y = (numpy.random.default_rng(1).random(70_000) for _ in range(2))
+    ours = [np.array(each) for each in (x, y)]
+    for size in range(69_900, 69_930):
+        a, b = x[:size] - y[:size], ours[0][:size] - ours[1][:size]
+        numpy.testing.assert_array_equal(numpy.asarray(b * b), a * a)
+        numpy.testing.assert_allclose(float(b @ b), a @ a, rtol=1e-12)
+        numpy.testing.assert_allclose(float(np.linalg.norm(b)), numpy.linalg.norm(a), rtol=1e-12)

@@ -299,3 +299,85 @@ def test_lines_that_come_again_are_found_by_one_look_up(monkeypatch):
     again = [scaled(size) for size in range(2000, 2010)]
     assert len(asked) == 0
     assert [each.tobytes() for each in first] == [each.tobytes() for each in again]
+
+
+def test_numbers_of_rows_alone_take_one_look(monkeypatch):
+    asked, before = [], row_launches._find
+    x = np.array(numpy.random.default_rng(5).random((N, LENGTH)))
+    a = np.zeros((N, N))
+
+    def fill(first, last):
+        for i in range(first, last):
+            a[i, i:] = np.exp(-0.5 * (x[i:] * x[i:]).sum(axis=1))
+
+    fill(0, 40)
+    monkeypatch.setattr(row_launches, "_find", lambda *given: asked.append(given) or before(*given))
+    fill(40, 100)
+    assert len(asked) < 10
+    np.config.renew()
+    asked.clear()
+    fill(40, 50)
+    assert asked
+
+
+ALTERNATIVES = [
+    lambda x, i: (x[i:] * x[i:]).sum(axis=1),
+    lambda x, i: (x[i:, 1:] * x[i:, 1:]).sum(axis=1),
+    lambda x, i: (x[i:, :-1] * x[i:, :-1]).sum(axis=1),
+    lambda x, i: (x[i:, ::2] * x[i:, ::2]).sum(axis=1),
+    lambda x, i: (x[i:, ::-1] * x[i:, ::-1]).sum(axis=1),
+    lambda x, i: (x[i:] * x[i:]).max(axis=1),
+    lambda x, i: (x[i:] * x[i:]).mean(axis=1),
+    lambda x, i: (x[i:].astype("f4") * x[i:].astype("f4")).sum(axis=1).astype("f8"),
+    lambda x, i: (x[i:] * x[i:]).sum(axis=1, keepdims=True)[:, 0],
+    lambda x, i: (x[i:] * x[i:]).sum(axis=1)[::-1],
+    lambda x, i: (x[:, i:] * x[:, i:]).sum(axis=0),
+    lambda x, i: x[i:] @ x[3],
+]
+
+
+@pytest.mark.parametrize("alternative", range(1, len(ALTERNATIVES)))
+def test_what_else_differs_is_told_apart(monkeypatch, alternative):
+    """Each turn has what the one before had, but for one thing."""
+    programs = ALTERNATIVES[0], ALTERNATIVES[alternative]
+
+    def written(xp):
+        x = xp.array(numpy.random.default_rng(6).random((N, N)))
+        a, b = xp.zeros((N, N)), xp.zeros((N, N + 1))[:, 1:]
+        for i in range(45):
+            for program in programs if i > 20 else programs[:1]:
+                value = xp.sqrt(2 * program(x, i))
+                a[i, i : i + len(value)] = value
+                b[: len(value), i] = xp.sqrt(2 * program(x, i))
+        return xp.concatenate([a, b])
+
+    got = written(np)
+    separate = several(monkeypatch, lambda: written(np))
+    assert numpy.asarray(got).tobytes() == numpy.asarray(separate).tobytes()
+    numpy.testing.assert_allclose(numpy.asarray(got), written(numpy), rtol=1e-6)
+
+
+def test_what_is_held_is_computed_for_those_who_hold_it(twin):
+    def body(xp):
+        x = xp.array(numpy.random.default_rng(6).random((N, LENGTH)))
+        a, held = xp.zeros((N, N)), []
+        for i in range(60):
+            total = (x[i:] * x[i:]).sum(axis=1)
+            a[i, i:] = xp.exp(-0.5 * total)
+            if i > 30:
+                held.append(total)
+        return [a, *held]
+
+    twin(body, ulp=64)
+
+
+def test_what_waits_to_read_an_array_has_its_elements_from_before(twin):
+    def body(xp):
+        x = xp.array(numpy.random.default_rng(6).random((N, LENGTH)))
+        a, read = xp.ones((N, N)), []
+        for i in range(60):
+            read += [a[i, i:] * 2, x[i:] - 1]
+            a[i, i:] = xp.exp(-0.5 * (x[i:] * x[i:]).sum(axis=1))
+        return [a, *read]
+
+    twin(body, ulp=64)
