@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.memory.storage import Storage
 
-MAX_NDIM = 2  # of parts whose launches take arithmetic
+MAX_NDIM = 2  # of parts whose launches take arithmetic; of others there has to be a program
 COPIED_NBYTES = 1 << 16  # which the driver has read when it returns, whatever is queued
 NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
 
@@ -142,9 +142,12 @@ def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _C
 @spells_attempt
 def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
-    if here.are_several or schedule.room < 0 or REPORTS or not layout.size or layout.ndim > MAX_NDIM:
+    if here.are_several or schedule.room < 0 or REPORTS or not layout.size:
         return False
     held = None if value._held is None else value._held.value
+    takes_arithmetic = layout.ndim <= MAX_NDIM
+    if not takes_arithmetic and not (held is not None and _is_planned(held[0], layout)):
+        return False
     if held is not None and (graph := held[0]).nodes and graph.layout is value._known and graph.shape == layout.shape:
         if held[2] & SHARED or graph.structure.is_flagged:  # `_chain`, spelled out
             return False
@@ -177,8 +180,8 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
                 if type(waiting) is Pending and (call := waiting.call) is not None:
                     call.run()
         is_written = write_part(storage, layout, chain, value._held, False)
-        if is_written is not None:
-            return is_written
+        if is_written is not None or not takes_arithmetic:
+            return bool(is_written)
         schedule.materialise(value._held or value._storage)
         chain = _chain(value, layout)
         return chain is not None and not chain[0].nodes and bool(write_part(storage, layout, chain, None, False))
@@ -195,6 +198,12 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
             pass
         return attempt(_write_result, storage, layout, given, entry, source)
     return bool(write_part(storage, layout, chain, None, False))
+
+
+def _is_planned(graph: Graph, layout: Layout) -> bool:
+    """Whether there is a program for a chain and a part, which takes no arithmetic."""
+    program = None if graph.programs is None else graph.programs.get(layout._form or layout.form)
+    return program is not None and program.later is None
 
 
 def bring(array: Handle, layout: Layout, value: Handle) -> bool:
