@@ -114,10 +114,17 @@ def test_what_was_too_long_is_computed_without_a_search(monkeypatch):
     np.evaluate(*arrays)
     for _ in range(2):
         np.evaluate(*_summed(np, arrays, 40))
-    searched = []
-    search = record.join_two
-    for module in ("oxinp._core.lazy.record", "oxinp._core.ufunc.operators"):
-        monkeypatch.setattr(f"{module}.join_two", lambda u, v: searched.append((u, v)) or search(u, v))
+    positions = []
+    compute = record.compute_what_is_long
+
+    def computed(operation, operands, graphs, given=None, *rest):
+        is_computed = compute(operation, operands, graphs, given, *rest)
+        if is_computed:
+            positions.append(given)
+        return is_computed
+
+    monkeypatch.setattr("oxinp._core.ufunc.operators.compute_what_is_long", computed)
     np.evaluate(*_summed(np, arrays, 40))
-    both_long = [1 for u, v in searched if len(u[1]) + len(v[1]) > 24]
-    assert len(both_long) <= 1
+    assert len(positions) > 4
+    assert record.ANYHOW in positions
+    assert not any(type(each) is tuple for each in positions)
