@@ -68,10 +68,14 @@ def _repeated(array: Any, pairs: list[list[int]], mode: str) -> Any:
     lengths = [length + before + after for length, (before, after) in zip(layout.shape, pairs, strict=True)]
     if sum(lengths) * 8 * _SHARE > layout.nbytes or not any(map(any, pairs)):
         return None
+    known: dict[tuple[int, int, int], tuple[Any, Any]] = {}  # of axes that are alike they are uploaded once
     for axis, (length, (before, after)) in enumerate(zip(layout.shape, pairs, strict=True)):
         if before or after:
-            source = _SOURCES[mode](np.arange(-before, length + after), length)
-            array = gather.take(array, as_ours(source), axis, given=source)
+            if (length, before, after) not in known:
+                source = _SOURCES[mode](np.arange(-before, length + after), length)
+                known[length, before, after] = source, as_ours(source)
+            source, index = known[length, before, after]
+            array = gather.take(array, index, axis, given=source)
     materialise(array._storage)  # parts of it are read again and again
     return array
 

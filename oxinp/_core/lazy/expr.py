@@ -74,7 +74,7 @@ class Structure:
     planner : object or None
         Of what computes the result alone, in its own dtype, once that has run.
     interior : dict
-        Other structures that it computes on the way, and the numbers of their results; see `schedule`.
+        Other structures that it computes on the way, and the numbers of their results; see `joint`.
     is_flagged : bool
         Nodes raise flags, each for every element: it is computed as a whole, in a kernel of its own.
     wants_index, wants_pointer : bool
@@ -117,7 +117,7 @@ class Structure:
         self.wants_pointer = any(getattr(node.lower, "wants_pointer", False) for node in nodes)
         self.plans: dict[Any, Any] = {}
         self.planner: Any = None
-        self.interior: dict[Any, int | None] = {}
+        self.interior: dict[Any, Any] = {}
         self.host_nbytes: float | None = None
 
 
@@ -158,8 +158,8 @@ class Graph:
     programs : dict or None
         How it runs with other outputs or into other layouts.
     views : dict or None
-        What views of the result are as graphs of their own, see `fused_view`; the graphs that read one of its values
-        instead of computing it, by the number of that; and which value others are, see `joint`.
+        What views of the result are as graphs of their own, see `fused_view`; and those that read one of its values
+        instead of computing it, by the number of that, see `joint`.
     """
 
     __slots__ = (
@@ -186,7 +186,7 @@ class Graph:
         self.shape = layout.shape
         self.program: Any = None
         self.programs: dict[Any, Any] | None = None
-        self.views: dict[Layout | int | Graph, Any] | None = None
+        self.views: dict[Layout | int, Any] | None = None
         self.is_scalar = False
         self.is_copy = False
         self.met = 0

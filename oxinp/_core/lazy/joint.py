@@ -21,6 +21,8 @@ from oxinp._core.memory.storage import Storage, Value, next_mask
 from oxinp._runtime import here
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from oxinp._core.lazy.expr import Graph, Structure
     from oxinp._core.lazy.op import BoundOp
     from oxinp._runtime.timeline import Timeline
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 _FIRST = new_table()
 """Operations, structures of chains, and the leaf that is the result -> the sizes that these were first met in."""
+_NEVER: Any = object()
+"""Said of a structure that another one does not compute on its way, whatever its leaves are."""
 Above = tuple[Storage, Value, int]
 MIN_NBYTES = 1 << 27
 """Bytes of a chain from which on to read and write as many more takes longer than to plan it."""
@@ -135,44 +139,58 @@ def _is_bound(structure: Structure) -> bool:
 def _number_in(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]) -> int | None:
     """Return the number that the result of a chain has in another one, None where that does not compute it.
 
-    Of chains of which one has run before it is kept with what picks the leaves of the one from those of the other.
+    What picks the leaves of the one from those of the other is kept by the two structures, as it was last.
     """
-    views = graph.views
-    if views is not None and (found := views.get(part)) is not None:
-        pick, number = found
-        if all(map(is_, pick(leaves), part_leaves)):
+    whole, structure = graph.structure, part.structure
+    known = whole.interior
+    latest = known.get(structure)
+    if latest is None:
+        if len(known) >= chains.MAX_PROGRAMS:
+            known.clear()
+        latest = known[structure] = () if _may_compute(whole, structure) else _NEVER
+    if latest is _NEVER:
+        return None
+    if latest:
+        pick, number = latest
+        if all(map(is_, pick(leaves), part_leaves)) and all(map(is_, pick(graph.leaves), part.leaves)):
             return number  # type: ignore[no-any-return]
+    if not {*map(id, leaves)}.issuperset(map(id, part_leaves)):
+        return None
     places = _places(graph, leaves, part, part_leaves)
     if places is None:
         return None
-    key = (part.structure, places)
-    known = graph.structure.interior
-    if key not in known:
-        if len(known) >= chains.MAX_PROGRAMS:
-            known.clear()
-        known[key] = find_value(graph.structure, part.structure, places)
-    number = known[key]
-    if graph.program is not None or graph.programs is not None or part.program is not None:
-        if views is None or len(views) >= chains.MAX_PROGRAMS:
-            views = graph.views = {}
-        views[part] = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1)), number
+    key = structure, places
+    number = known[key] if key in known else find_value(whole, structure, places)
+    known[key], known[structure] = number, (_picking(places), number)
     return number
 
 
-def _cut(whole: Structure, number: int) -> tuple[Structure, tuple[int, ...], int]:
+def _picking(places: tuple[int, ...]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Return what picks the leaves at some places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return itemgetter(slice(places[0], places[0] + 1) if places else slice(0))
+
+
+def _may_compute(whole: Structure, part: Structure) -> bool:
+    """Whether a structure has operations like all of another's, whatever they are applied to."""
+    return {(node.lower, node.dtype) for node in part.nodes} <= {(node.lower, node.dtype) for node in whole.nodes}
+
+
+def _cut(whole: Structure, number: int) -> tuple[Structure, Callable[[tuple[Any, ...]], tuple[Any, ...]], int]:
     """Return a structure that reads one of its values, by its number, instead of computing it.
 
     Returns
     -------
     structure : Structure
-    kept : tuple of int
-        The leaves that are still read.
+    pick : callable
+        Picks from leaves those that are still read.
     place : int
         Before which of these the value stands as a leaf: where it would if it had been recorded as one.
     """
-    known: tuple[Structure, tuple[int, ...], int] | None = whole.plans.get(("cut", number))
+    known = whole.plans.get(("cut", number))
     if known is not None:
-        return known
+        return known  # type: ignore[no-any-return]
     count = len(whole.kinds)
     below, own = _under(whole, number), _under(whole, whole.result, number)
     kept = tuple([n for n in range(count) if n in own])
@@ -186,7 +204,7 @@ def _cut(whole: Structure, number: int) -> tuple[Structure, tuple[int, ...], int
             nodes.append(Node(node.lower, node.dtype, tuple([numbers[a] for a in node.args])))
     kinds = tuple([whole.nodes[n - count].dtype if n == number else whole.kinds[n] for n in order])
     are_arrays = tuple([n == number or whole.are_arrays[n] for n in order])
-    made = structure_of(kinds, are_arrays, tuple(nodes), numbers[whole.result]), kept, place
+    made = structure_of(kinds, are_arrays, tuple(nodes), numbers[whole.result]), _picking(kept), place
     whole.plans["cut", number] = made
     return made
 
@@ -206,8 +224,8 @@ def left_of(others: list[Storage], above: list[Above]) -> list[Storage]:
     """Return what still reads results of calls that wait, once what is `above` reads what is computed instead."""
     gone = []
     for other, (part, leaves, _), number in above:
-        _, kept, _ = _cut(part.structure, number)
-        if not any([type(leaves[place]) is Pending for place in kept]):  # noqa: C419 - as fast
+        _, pick, _ = _cut(part.structure, number)
+        if Pending not in map(type, pick(leaves)):
             gone.append(other)
     return [other for other in others if other not in gone]
 
@@ -220,13 +238,13 @@ def read_in(done: Value, above: list[Above]) -> None:
         if other.value is not value:  # it was computed to free memory for this
             continue
         part, leaves, bits = value
-        structure, kept, place = _cut(part.structure, number)
-        held = [leaves[i] for i in kept]
+        structure, pick, place = _cut(part.structure, number)
+        held = pick(leaves)
         if part.views is None:
             part.views = {}
         shorter = part.views.get(number)
         if shorter is None:
-            layouts = [part.leaves[i] for i in kept]
+            layouts = pick(part.leaves)
             shorter = graph_of(structure, part.layout, (*layouts[:place], form, *layouts[place:]))
             part.views[number] = shorter  # with which it goes: those of a loop over ever new sizes are not kept
         other.value = shorter, (*held[:place], *entries, *held[place:]), bits | mask

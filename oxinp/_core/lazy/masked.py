@@ -14,7 +14,18 @@ import numpy as np
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import is_device_scalar, types
-from oxinp._core.lazy.selections import NUMBERS, Masked, Selection, all_of, count, is_on_device, made, weigh, write_out
+from oxinp._core.lazy.selections import (
+    NUMBERS,
+    Mask,
+    Masked,
+    Selection,
+    all_of,
+    count,
+    is_on_device,
+    made,
+    weigh,
+    write_out,
+)
 from oxinp._core.memory.dtypes import BOOL
 from oxinp._core.memory.layout import Layout
 from oxinp._runtime import here
@@ -188,7 +199,7 @@ def places(array: Handle, indices: tuple[Handle, ...], value: Any) -> tuple[Hand
     return mask.now(), tuple([each.all for each in given]), values[0]
 
 
-Reducible = tuple[Handle, "int | tuple[int, ...] | None", Handle, float]
+Reducible = tuple[Handle, "int | tuple[int, ...] | None", Mask, float]
 """What is reduced for elements that have not been selected: all of them, over some axes, where a mask is true, which is
 a share of them, as far as that is known."""
 
@@ -205,7 +216,7 @@ def reducible(array: Handle, axis: Any) -> Reducible | None:
     count(selection.kind, 1)
     if axis is not None and mask.layout.ndim > 1:
         axis = tuple(range(mask.layout.ndim))
-    return selection.of(), axis, mask.among(ndim), mask.share_of(ndim)
+    return selection.of(), axis, mask, mask.share_of(ndim)
 
 
 def _is_cast(dtype: np.dtype[Any], target: np.dtype[Any]) -> bool:

@@ -150,6 +150,8 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
         for entry in others:
             if entry in leaves:
                 if len(others) > 1:
+                    if compute_what_is_long(operation, (a, b), (first, second), ANYHOW):
+                        return paired(operation, a, b)
                     value = joined(operation, u, v)
                     if value is None and (first.nodes or second.nodes):
                         positions, _, _ = join_two(u, v)
@@ -169,24 +171,31 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
     return record.graph, leaves if place is not None else leaves + others, mask | bits
 
 
+ANYHOW = "anyhow"
+
+
 def compute_what_is_long(
     operation: Operation,
     operands: tuple[Handle, Handle],
     graphs: tuple[Graph, Graph],
-    positions: tuple[tuple[int, ...], ...] | None = None,
+    positions: Any = None,
     dtype: np.dtype[Any] | None = None,
 ) -> bool:
     """Have the longer operand computed if one kernel is known not to compute both with what is made of them.
 
     The other one is computed with that, if it is short enough now. Returns whether there was such an operand.
-    Parameters are those of `combining.join_of`, and the operands that have the graphs.
+    Parameters are those of `combining.join_of`, and the operands that have the graphs. `ANYHOW` are the positions that
+    such operands had before, whatever these are now: to find them takes as long as to launch what is computed.
     """
     first, second = graphs
     if not (first.nodes or second.nodes):
         return False
-    join = known_join(operation, ((first.structure, second.structure), positions, dtype))
+    structures = first.structure, second.structure
+    join = known_join(operation, (structures, positions, dtype))
     if join is None or join.structure is not None or join.reason:
         return False
+    if positions is not ANYHOW:
+        remember(operation.joins, (structures, ANYHOW, dtype), join)
     longer = operands[len(second.nodes) > len(first.nodes)]  # as `combine` has it
     schedule.postpone(longer._held or longer._storage)
     return True

@@ -195,7 +195,7 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
                 return now
             others = []  # of several devices, a thread's flush leaves to it what it is about to compute
         wanted, above = joint.related(value, others)
-        if above:
+        if above and CALLS:
             others = joint.left_of(others, above)
     try:
         found = None
@@ -282,14 +282,14 @@ def postpone(storage: Storage) -> Value | None:
     A call that waits is what a chain becomes that is made of a reduction that waits, and has fewer elements than that
     reduces: it may be computed with what is made of it, see `rowwise`.
     """
-    return attempt(_postpone, storage)
+    return attempt(_postpone, storage) if CALLS else materialise(storage)
 
 
 def _postpone(storage: Storage) -> Value | None:
     value = storage.value
     if value is None:
         return None
-    if not CALLS or not value[0].nodes or value[2] & SHARED or value[0].structure.is_flagged:
+    if not value[0].nodes or value[2] & SHARED or value[0].structure.is_flagged:
         return materialise(storage)
     if rowwise.is_of_fewer(value):
         if here.are_several:

@@ -104,7 +104,8 @@ class Mask:
         self.num: int | None = None
         self.share = 1.0
         if kind is ON_HOST:
-            self.kept = wrap_host(host_view(array).copy())
+            seen = array._seen if storage is None else host_view(array)
+            self.kept = wrap_host(seen.copy())
             self.num = int(np.count_nonzero(self.kept._seen))
             self.share = self.num / self.layout.size
             self.kept._known = self.layout._dense or self.layout.dense
@@ -399,6 +400,7 @@ def count(kind: Any, change: float) -> None:
 
 __all__ = [
     "NUMBERS",
+    "Mask",
     "Masked",
     "Selection",
     "all_of",

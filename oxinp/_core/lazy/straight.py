@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
     from oxinp._core.memory.storage import Storage
 
-MAX_NDIM = 2  # of parts whose launches take arithmetic
+MAX_NDIM = 2  # of parts whose launches take arithmetic; of others there has to be a program
 COPIED_NBYTES = 1 << 16  # which the driver has read when it returns, whatever is queued
 NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
 

@@ -77,7 +77,7 @@ def getitem(array: Handle, key: Any) -> Any:
     """Return ``array[key]``: a view, or for one element a scalar."""
     if type(key) is types.ndarray and (
         (key._known is None and type(key._held) is Masked and key._held.selection.layout.dtype is BOOL)
-        or (key._known or key._layout).ndim
+        or (key._known or (key._seen if key._held is None else key._layout)).ndim
     ):
         found = selections.select(array, key) if type(array) is types.ndarray else None
         return _gathered_now(array, key) if found is None else found

@@ -30,11 +30,12 @@ from oxinp._core.lazy.expr import (
     remember,
 )
 from oxinp._core.lazy.flagged import JUDGE, MARK, claim_reduction
-from oxinp._core.lazy.handle import Handle, begin_writing, chain, end_writing, fetch, host_view
+from oxinp._core.lazy.handle import Handle, begin_writing, chain, device_value, end_writing, fetch, host_view
 from oxinp._core.lazy.masked import Reducible, reducible
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending, wrap_result
+from oxinp._core.lazy.selections import Mask
 from oxinp._core.lazy.stores import check_writeable, store_result, target_of
 from oxinp._core.lazy.views import view
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT32, FLOAT64, is_dtype_class, scalar_value
@@ -49,6 +50,7 @@ from oxinp._kernels.problem import ReduceOp
 NO_INITIAL = np._NoValue
 """What `initial` is where none is given."""
 
+_WHERE = new_table()  # (row, graph, dtype, axis, the mask's graph) -> BoundOp, of what a mask selects
 _MET = new_table()  # (row, graph, dtype, axis) -> BoundOp, of all elements or along an axis of a matrix
 
 
@@ -257,17 +259,54 @@ def _reduced_where(row: ReductionRow, chosen: Reducible, dtype: np.dtype[Any] | 
     """Return the reduction of elements that are selected where a mask is true, for whom all are read."""
     elements, axis, mask, share = chosen
     layout = elements._known or elements._layout
-    total = None
-    if layout.nbytes >= balance.limit and (axis is None or type(axis) is int or _is_plain_axis(axis)):
-        total = reduced(row, express(_MASKED, (elements, mask), layout), dtype, axis)
+    is_large = layout.nbytes >= balance.limit
+    total = _met_where(row, elements, axis, mask, dtype) if is_large else None
     if total is None:
-        total = reduce(row, elements, axis, dtype, where=mask)
+        where = mask.among(layout.ndim)
+        if is_large and (axis is None or type(axis) is int or _is_plain_axis(axis)):
+            total = reduced(row, express(_MASKED, (elements, where), layout), dtype, axis)
+            if total is not None:
+                _keep_where(row, elements, axis, mask, dtype, total)
+        if total is None:
+            total = reduce(row, elements, axis, dtype, where=where)
     if share < 1 and isinstance(total, Handle) and total._held is not None:
         value = total._held.value
         entry = None if value is None else value[1][0]
         if type(entry) is Pending and entry.call is not None:
             entry.call.share = share
     return total
+
+
+def _met_where(row: ReductionRow, elements: Handle, axis: Any, mask: Mask, dtype: np.dtype[Any] | None) -> Any:
+    """Return what `_reduced_where` does of arrays that are computed, where their like has been met; else None."""
+    u = (elements._held or elements._storage).value
+    if u is None or u[0].nodes or u[0].layout is not elements._known:
+        return None
+    kept = mask.now()
+    storage = kept._held or kept._storage
+    v = storage.value or device_value(storage)
+    bound = _WHERE.get((row, u[0], dtype, axis, v[0]))
+    if bound is None or v[0].layout is not kept._known or u[1][0] is v[1][0]:
+        return None
+    leaves = *u[1], *v[1]
+    if Pending in map(type, leaves):
+        return None
+    (total,) = schedule.defer(bound, leaves, u[2] | v[2])
+    return wrap_result(total)
+
+
+def _keep_where(
+    row: ReductionRow, elements: Handle, axis: Any, mask: Mask, dtype: np.dtype[Any] | None, total: Handle
+) -> None:
+    """Let `_met_where` know a reduction of an array and a mask that are read as they are, once it has been kept."""
+    u, v = (elements._held or elements._storage).value, mask.now()._storage.value
+    entry = total._held.value[1][0]  # type: ignore[union-attr,index]
+    call = entry.call if type(entry) is Pending else None
+    if call is None or u is None or v is None or u[0].nodes or v[0].nodes or call.bound.met < MEETINGS:
+        return
+    leaves = call.leaves or ()
+    if len(leaves) == 2 and leaves[0] is u[1][0] and leaves[1] is v[1][0]:
+        remember(_WHERE, (row, u[0], dtype, axis, v[0]), call.bound)
 
 
 def _is_plain_axis(axis: Any) -> bool:

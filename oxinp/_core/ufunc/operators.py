@@ -33,7 +33,7 @@ from oxinp._core.lazy.masked import applied
 from oxinp._core.lazy.masked import update as update_masked
 from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
-from oxinp._core.lazy.record import apply, compute_what_is_long, join_two, joined, paired
+from oxinp._core.lazy.record import ANYHOW, apply, compute_what_is_long, join_two, joined, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
 from oxinp._core.lazy.stores import apply_into, store
 from oxinp._core.manipulation.copy import readable
@@ -329,6 +329,8 @@ def _update_whole(operation: Operation, a: Any, b: Any) -> bool:
         return False
     positions = None
     if mask & bits and not (len(leaves) == 1 and leaves[0] not in others):
+        if compute_what_is_long(operation, (a, b), (first, second), ANYHOW, layout.dtype):
+            return _update_whole(operation, a, b)
         positions, leaves, mask = join_two(u, v)
     else:
         leaves, mask = leaves + others, mask | bits

@@ -618,6 +618,65 @@ def test_reductions_by_masks_of_the_host_read_all(launches, entered, stats):
 
 
 @pytest.mark.usefixtures("small_on_host")
+@pytest.mark.parametrize("name", ["any", "all", "sum"])
+def test_rows_that_a_mask_selects_are_reduced_again_by_one_look_up(name, entered):
+    x = numpy.random.default_rng(5).integers(0, 2, (600, 50)).astype(bool)
+    m = numpy.arange(600) % 3 < 1
+    (ours,) = on_both(x) if name == "sum" else (np.asarray(x) & np.asarray(x),)
+    np.evaluate(ours)
+
+    for n in range(8):
+        m[n] ^= True
+        assert_same(getattr(ours[np.asarray(m)], name)(axis=0), getattr(x[m], name)(axis=0))
+    mask = np.asarray(m)
+    names = entered(lambda: getattr(ours[mask], name)(axis=0))
+    assert not {"express", "reduced", "chain", "view_at"} & {*names}
+    assert len(names) <= 40
+
+
+@pytest.mark.usefixtures("small_on_host")
+def test_what_was_reduced_by_a_mask_is_no_other_reduction():
+    """Of another axis, dtype, part or mask, or of what has been written to between selection and reduction."""
+    x = numpy.random.default_rng(5).integers(-9, 10, (90, 90)).astype(float)
+    m = numpy.arange(90) % 3 < 1
+    (ours,), mask = on_both(x), np.asarray(m)
+    both = ((np, ours, mask), (numpy, x, m))
+    programs = [
+        lambda np, x, m: x[m].sum(axis=0),
+        lambda np, x, m: x[m].sum(),
+        lambda np, x, m: x[m].sum(axis=1),
+        lambda np, x, m: np.sum(x[m], axis=0, dtype="f"),
+        lambda np, x, m: x[m].any(axis=0),
+        lambda np, x, m: x[1:][m[1:]].sum(axis=0),
+        lambda np, x, m: x.T[m].sum(axis=0),
+        lambda np, x, m: x[m[::-1]].sum(axis=0),
+        lambda np, x, m: (x + 1)[m].sum(axis=0),
+        lambda np, x, m: x[:, 0][m].sum(axis=0),
+        written_between,
+        mask_written_between,
+    ]
+    for _ in range(5):
+        for program in programs:
+            found, wanted = [program(*each) for each in both]
+            for mine, theirs in zip(found, wanted, strict=True) if type(found) is tuple else [(found, wanted)]:
+                assert_same(mine, theirs)
+
+
+def written_between(np, x, m):
+    part = x[m]
+    x[:2] += 1
+    return part.sum(axis=0), x[m].sum(axis=0)
+
+
+def mask_written_between(np, x, m):
+    part = x[m]
+    m[:4] ^= True
+    total = part.sum(axis=0), x[m].sum(axis=0)
+    m[:4] ^= True
+    return total
+
+
+@pytest.mark.usefixtures("small_on_host")
 def test_masks_of_the_host_that_are_written_to_are_others():
     x, m = values(), values(seed=6) > 1
     (ours,), mask = on_both(x), np.asarray(m)

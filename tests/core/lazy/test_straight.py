@@ -313,6 +313,69 @@ def test_random_statements_on_parts(seed, monkeypatch):
         assert_same(found, expected, ulp=4, where=statement)
 
 
+def _cubes(xp, seed, statement, kept):
+    rng = numpy.random.default_rng(seed)
+    names = {"np": xp, "kept": [], **{name: xp.array(rng.random((12, 11, 10))) for name in "ab"}}
+    for _ in range(9):
+        exec(f"{kept}\n{statement}\na, b = b, a", names)  # noqa: S102 - of a table's parts
+    return names["a"], names["b"], *names["kept"]
+
+
+PARTS_OF_CUBES = ["[1:-1, 1:-1, 1:-1]", "[1:, :-1]", "[:, ::2, 1:]", "[::-1]", "[..., 2:5]", "[:-1, 1:, 3:]"]
+VALUES_OF_CUBES = [
+    *("({b} * 2 + {a}) / 3", "{b} - {a} * {b}", "{a} + {c}", "({a}[::-1] + 1) / 2", "{c} * {b}", "np.sqrt({c})"),
+    *("({a} > {b}) * 0.5", "{b} * {b}[:, :1]", "-{d}", "{d} * {b}"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES_OF_CUBES)
+@pytest.mark.parametrize("part", PARTS_OF_CUBES)
+def test_statements_on_parts_of_cubes(part, value):
+    """In parts that are not what they read, what they read, and that overlap it."""
+    names = {"a": f"a{part}", "b": f"b{part}", "c": f"np.roll(a, 1, 0){part}", "d": f"a[::-1]{part}"}
+    for operator in ("=", "+="):
+        for kept in ("", f"kept.append(a{part} + 1)"):
+            statement = f"a{part} {operator} {value.format(**names)}"
+            with balance.suspended():
+                ours = _cubes(oxinp, 7, statement, kept)
+            for found, expected in zip(ours, _cubes(numpy, 7, statement, kept), strict=True):
+                assert_same(found, expected, ulp=4, where=statement)
+
+
+@pytest.mark.parametrize("shift", [(1, 0), (0, 1)], ids=["ahead", "behind"])
+def test_parts_of_a_cube_that_overlap_what_is_read(shift):
+    first, last = shift
+    wanted = numpy.random.default_rng(3).random((14, 13, 12))
+    ours = oxinp.asarray(wanted) * 1.0
+
+    def step(x):
+        x[first : 13 + first] = x[last : 13 + last] * 0.5 + 1
+
+    for _ in range(12):
+        step(ours)
+        step(wanted)
+    assert_same(ours, wanted)
+
+
+def test_parts_of_cubes_are_written_in_few_functions(entered, launches):
+    wanted = numpy.random.default_rng(3).random((14, 13, 12))
+    given = numpy.random.default_rng(4).random((14, 13, 12))
+    ours, other = oxinp.asarray(wanted) * 1.0, oxinp.asarray(given) * 1.0
+    oxinp.evaluate(ours, other)
+
+    def step(x, y):
+        x[1:-1, 1:-1, 1:-1] = y[1:-1, 1:-1, 1:-1] * 0.5 + y[2:, 1:-1, 1:-1] * 0.25
+
+    for _ in range(80):
+        step(ours, other)
+    assert launches(lambda: (step(ours, other), ours)[1]) == 1
+    names = entered(lambda: step(ours, other))
+    assert "assign" in names
+    assert not {"store", "expression", "_write", "view_at"} & {*names}
+    step(wanted, given)
+    assert_same(ours, wanted)
+
+
 def test_results_go_to_elements_in_few_functions(entered, launches):
     x = oxinp.asarray(numpy.arange(600.0)) * 2
     found, wanted = oxinp.zeros(64) + 1, numpy.ones(64)
