@@ -131,6 +131,8 @@ def test_products_of_large_matrices_have_the_bits_of_their_plans(program, shape,
 
 def test_what_is_measured_of_a_large_matrix_is_asked(monkeypatch, planned):
     given = [numpy.random.default_rng(3).random(each) for each in ((900, 700), 700)]
+    monkeypatch.setattr(near_products, "may_be_unrolled", lambda *_: True)
+    near_products._rows.clear()
     run(np, first_rows, given, (900, 899, 898, 300, 299))
     monkeypatch.setattr(near_products, "unrolled", lambda *_: None)
     planned.clear()
@@ -283,10 +285,10 @@ def recorded(monkeypatch):
 @pytest.mark.parametrize("program", [columns, columns_of_all, transposed])
 def test_what_is_read_next_is_launched_at_once(program, recorded, monkeypatch):
     given = [numpy.random.default_rng(3).random(each) for each in ((300, 300), 300)]
-    run(np, program, given, range(1, 40))
+    run(np, program, given, range(1, 200))  # some kinds of which take kernels of their own
     recorded.clear()
     found = run(np, program, given, range(1, 200))
-    assert len(recorded) <= 200 / near_products.LOOKS + 20  # the ends of ranges, and what is looked at again
+    assert len(recorded) < 100  # the ends of ranges, what is looked at again, and kernels that others are measured by
     np.config.renew()
     recorded.clear()
     run(np, program, given, range(1, 3))

@@ -320,7 +320,7 @@ def test_what_a_finaliser_keeps_keeps_its_memory(pool):
 
 def test_cached_allocation_is_cheap(pool):
     # Interpreter operations, not time: one dictionary hit, one list pop, no other call than the object's creation and,
-    # when it goes, whether it does. Machine code has none of the first three.
+    # when it goes, whether it does. Machine code has none of them.
     pool.allocate(131072)
     calls = []
 
@@ -333,8 +333,9 @@ def test_cached_allocation_is_cheap(pool):
         pool.allocate(131072)
     finally:
         sys.setprofile(None)
-    assert calls[-4:] == ["__del__", "getrefcount", "append", "setprofile"]
-    assert calls[:-4] in ([], ["allocate", "pop", "__new__"])
+    assert calls[-1] == "setprofile"
+    pythons = ["allocate", "pop", "__new__", "__del__", "getrefcount", "append"]
+    assert calls[:-1] in (pythons, pythons[3:], [])
 
 
 def test_format():

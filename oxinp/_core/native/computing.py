@@ -118,7 +118,7 @@ def _load_program(call: Making) -> None:
 
 
 def _allocate(call: Making) -> None:
-    """Let `rbp` have memory for the result; the storage has to stay as it is."""
+    """Let `rbp` have memory for the result, the lack of which is raised; the storage has to stay as it is."""
     code = call.code
     give(call, ("r15", _PROGRAM["nbytes"]))
     code.load("rdi", "r15", _PROGRAM["allocate"])
@@ -127,6 +127,8 @@ def _allocate(call: Making) -> None:
     code.set("rdx", 1)
     code.set("rcx", 0)
     code.call(objects.address("PyObject_Vectorcall"))
+    code.compare_number("rax", 0)
+    code.jump("raised", "e")
     call.made(KEY, "rbp")
     call.unless_type("rbp", Buffer, "undo")
     code.compare_with("rbx", VALUE, "r14")
