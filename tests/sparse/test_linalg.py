@@ -65,7 +65,7 @@ def test_steps_do_not_wait(name, stats):
 
 
 @pytest.mark.parametrize(("shift", "made_at_a_time"), [(0.0, [3, 3, 3]), (4.0, [3, 2, 2, 2]), (1e4, [3, 2])])
-@pytest.mark.parametrize("restart", [6, 7])
+@pytest.mark.parametrize("restart", [6, pytest.param(7, marks=pytest.mark.slow)])
 def test_gmres_makes_several_vectors_at_a_time(monkeypatch, shift, made_at_a_time, restart, stats):
     """Three where enough is left of products; else two, or one, from then on."""
     made, by_s_steps = [], _gmres._space_by_s_steps
@@ -88,7 +88,7 @@ def test_gmres_makes_several_vectors_at_a_time(monkeypatch, shift, made_at_a_tim
 @pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres"])
 def test_solvers_narrow_indices(monkeypatch, name, stats):
     """The same bits, of fewer bytes."""
-    options = {"rtol": 1e-30, "maxiter": 2 if name == "gmres" else 9}
+    options = {"rtol": 1e-30} | ({"restart": 4, "maxiter": 2} if name == "gmres" else {"maxiter": 9})
     wide, _ = getattr(linalg, name)(ours(GRID), oxinp.array(RIGHT), **options)
     monkeypatch.setattr(_rows, "MIN_NARROW", 1)
     matrix = ours(GRID)
