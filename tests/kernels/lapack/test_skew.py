@@ -85,7 +85,7 @@ def tiles(a, device):
 @pytest.mark.parametrize(
     ("planned", "kernel", "device", "shape", "dtype"),
     [
-        (factored, "lu_cluster_panel", PAIRS, (97, 60), "f8"),
+        (factored, "lu_cluster_panel", PAIRS, (70, 40), "f8"),
         pytest.param(factored, "lu_cluster_panel", PAIRS, (140, 70), "f4", marks=slow),
         pytest.param(factored, "lu_cluster_panel", PAIRS, (33, 33), "c16", marks=slow),
         pytest.param(factored, "lu_panel", BLOCKS, (140, 20), "f8", marks=slow),
