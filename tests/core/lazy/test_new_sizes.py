@@ -25,7 +25,7 @@ from tests.comparator import assert_same
 pytestmark = pytest.mark.usefixtures("unwatched")
 
 LENGTH = 700
-SIZES = [40, 41, 42, 44, 48, *range(100, 300, 7), 512, 513, 640, LENGTH]
+SIZES = [40, 41, 42, 44, 48, *range(100, 300, 13), 512, 513, 640, LENGTH]
 
 
 def chain(np, x, y, k):
