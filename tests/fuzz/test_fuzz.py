@@ -28,7 +28,7 @@ SEEDS = (1, 2)  # of the programs that run every time
 CHUNK = 50  # programs of one test
 NUM_CHUNKS = 7  # of each seed
 NUM_NEW_CHUNKS = 100
-HYPOTHESIS_PROGRAMS = 50
+HYPOTHESIS_PROGRAMS = 30
 
 
 class HypothesisDraw(Draw):
