@@ -557,7 +557,7 @@ PRODUCTS = {
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_products_of_new_sizes_take_few_steps(name):
     make, most = PRODUCTS[name]
-    m, v = oxinp.ones((900, 900)) * 0.5, oxinp.ones(900) * 0.5
+    m, v = oxinp.ones((600, 600)) * 0.5, oxinp.ones(600) * 0.5
     oxinp.evaluate(m, v)
     for k in range(30):
         oxinp.evaluate(make(m, v, k))
