@@ -92,7 +92,7 @@ def tiles(a, device):
         pytest.param(factored, "lu_panel", BLOCKS, (140, 20), "f8", marks=slow),
         (orthogonal, "qr_cluster_panel", CLUSTERS, (140, 5), "f8"),
         pytest.param(orthogonal, "qr_panel", BLOCKS, (140, 9), "f8", marks=slow),
-        (spectrum, "tridiagonal_cluster", CLUSTERS, (6, 6), "f8"),
+        pytest.param(spectrum, "tridiagonal_cluster", CLUSTERS, (12, 12), "f8", marks=slow),
         pytest.param(spectrum, "tridiagonal_panel", BLOCKS, (17, 17), "f8", marks=slow),
         pytest.param(hessenberg_form, "hessenberg_panel", BLOCKS, (17, 17), "f8", marks=slow),
         pytest.param(with_pivoting, "pivoted_qr_panel", BLOCKS, (17, 17), "f8", marks=slow),
