@@ -6,10 +6,13 @@ Modules describe themselves once, in their docstring; the page only collects wha
 """
 
 import ast
+import inspect
+import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "architecture.md"
+BLANK = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE}
 BEGIN = "<!-- written by docs/module_map.py: begin -->"
 END = "<!-- end -->"
 TREES = ("oxinp", "tests", "asv_benchmarks", "examples")
@@ -22,7 +25,9 @@ def folders():
 
 def summary(path):
     """Return the first paragraph of a module's docstring, on one line; nothing for one without."""
-    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    with path.open(encoding="utf-8") as file:  # whose rest is not looked at
+        first = next(token for token in tokenize.generate_tokens(file.readline) if token.type not in BLANK)
+    docstring = inspect.cleandoc(ast.literal_eval(first.string)) if first.type == tokenize.STRING else ""
     return " ".join(docstring.split("\n\n", 1)[0].split())
 
 

@@ -127,13 +127,20 @@ def test_docstring_examples(name):
 
 
 EXAMPLES = [page for page in PAGES if blocks_of(page)]
+LONG = {ROOT / "docs" / "sparse.md"}  # which takes the emulator long
 # Pages that look at the device, and say what to do where there is none.
 OF_A_DEVICE = [ROOT / "docs" / f"{name}.md" for name in ("quickstart", "placement-and-fusion", "kernel-language")]
 
 
 @pytest.mark.parametrize(
     ("page", "backend"),
-    [*[(page, os.environ["OXINP_BACKEND"]) for page in EXAMPLES], *[(page, "host") for page in OF_A_DEVICE]],
+    [
+        *(
+            pytest.param(page, os.environ["OXINP_BACKEND"], marks=pytest.mark.slow if page in LONG else ())
+            for page in EXAMPLES
+        ),
+        *((page, "host") for page in OF_A_DEVICE),
+    ],
     ids=lambda value: value if isinstance(value, str) else page_id(value),
 )
 def test_page_examples(page, backend):

@@ -39,6 +39,11 @@ def loaded():
     return json.loads(in_fresh_process(INSPECTED, OXINP_BACKEND="auto"))
 
 
+@pytest.fixture(scope="module")
+def numpys():
+    return json.loads(in_fresh_process(INSPECTED.replace("import oxinp", "import numpy")))
+
+
 def test_import_time(tmp_path):
     # With bytecode, as installed packages have it; interleaved, so that a busy spell hits both.
     cached = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
@@ -70,8 +75,7 @@ def test_import_leaves_out(loaded, heavy):
 @pytest.mark.parametrize(
     "slow", ["pathlib", "urllib.parse", "string", "tempfile", "dataclasses", "sysconfig", "numpy.fft"]
 )
-def test_import_leaves_out_what_numpy_does(loaded, slow):
-    numpys = json.loads(in_fresh_process(INSPECTED.replace("import oxinp", "import numpy")))
+def test_import_leaves_out_what_numpy_does(loaded, numpys, slow):
     assert slow not in set(loaded["modules"]) - set(numpys["modules"])
 
 

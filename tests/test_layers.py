@@ -104,13 +104,22 @@ class Imports(ast.NodeVisitor):
         self.is_hidden = False
         tree = ast.parse(source)
         self.visit(tree)
-        calls = {node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and hasattr(node.func, "attr")}
+        if "import_module" not in source:
+            return
+        nodes = list(ast.walk(tree))
+        calls = {node.func.attr for node in nodes if isinstance(node, ast.Call) and hasattr(node.func, "attr")}
         if "import_module" in calls:
-            texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+            texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
             self.later |= {text for text in texts if isinstance(text, str) and MODULE_NAME.fullmatch(text)}
 
+    def generic_visit(self, node):
+        """Visit the statements inside; expressions import nothing."""
+        for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+            for child in getattr(node, name, ()):
+                self.visit(child)
+
     def visit_If(self, node):
-        if "TYPE_CHECKING" not in ast.unparse(node.test):
+        if not any("TYPE_CHECKING" in vars(part).values() for part in ast.walk(node.test)):
             self.generic_visit(node)
             return
         before, self.target = self.target, self.types

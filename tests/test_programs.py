@@ -18,10 +18,20 @@ def side():
     return sides.load("oxinp")
 
 
-@pytest.mark.parametrize("placement", [("host", 1 << 16), ("emulator", 0)], ids=["host", "device"])
-@pytest.mark.parametrize("name", measure.names())
+PLACEMENTS = {"host": ("host", 1 << 16), "device": ("emulator", 0)}
+LONG = {("green_functions", "device")}
+
+
+@pytest.mark.parametrize(
+    ("name", "placement"),
+    [
+        pytest.param(name, place, marks=pytest.mark.slow if (name, place) in LONG else ())
+        for name in measure.names()
+        for place in PLACEMENTS
+    ],
+)
 def test_a_program_gives_numpys_results(side, name, placement, config, tmp_path):
-    config.backend, config.offload_threshold = placement
+    config.backend, config.offload_threshold = PLACEMENTS[placement]
     plain = sides.load("numpy")
     for each in (side, plain):
         folder = tmp_path / each.name

@@ -87,7 +87,8 @@ def test_what_was_used_least_recently_goes_first(room, stats):
     assert all(map(is_there, others))
 
 
-def test_uses_are_noted_until_memory_has_been_ample_for_a_while(room, stats):
+def test_uses_are_noted_until_memory_has_been_ample_for_a_while(room, stats, monkeypatch):
+    monkeypatch.setattr(pool_module, "_CALM_LOOKS", 3)
     room(6)
     pool = _runtime.current().pool
     short = [made(number)[0] for number in range(8)]

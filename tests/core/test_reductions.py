@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 CODES = "?bhilBHILefdFD"
-USUAL = "?bilBefdD"  # the others with --full
+USUAL = "?blBefdD"  # the others with --full
 NAMES = (*[row.name for row in reduction_table.REDUCTIONS], "count_nonzero", "ptp", "average")
 LAYOUTS = {
     "contiguous": lambda x: x,

@@ -224,8 +224,9 @@ def test_many_sums_are_grouped_by_bucket(code, monkeypatch, kernels, stats, conf
     assert not fallbacks(stats)
 
 
-@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "bitwise_or"])
-@pytest.mark.parametrize("code", "bhiqBQfd")
+@pytest.mark.parametrize(
+    ("code", "name"), thinned("bhiqBQfd", ["add", "subtract", "multiply", "maximum", "bitwise_or"])
+)
 @pytest.mark.filterwarnings("ignore:overflow", "ignore:invalid value")
 def test_values_of_other_dtypes(code, name):
     for other in "bhiqBIQfd":

@@ -49,8 +49,7 @@ def error(found, exact):
     return np.sqrt(np.mean(abs(found - exact) ** 2) / np.mean(abs(exact) ** 2))
 
 
-@pytest.mark.parametrize("code", "FD")
-@pytest.mark.parametrize("n", sorted({*LENGTHS, *COMPARED, *CONVOLVED}))
+@pytest.mark.parametrize(("n", "code"), thinned(sorted({*LENGTHS, *COMPARED, *CONVOLVED}), "FD"))
 def test_complex_transforms(n, code):
     x = numbers(n, code)
     exact = scipy.fft.fft(x.astype(np.clongdouble))

@@ -64,7 +64,7 @@ def _plan(*options, returns=0):
 @pytest.mark.parametrize("device", ["h200", pytest.param("a100", marks=pytest.mark.slow)])
 def test_planners(device):
     families = [name for name in FAMILIES if name not in LARGE]
-    said = _plan(*families, "--problems", PROBLEMS, "--seed", 1, "--device", device)
+    said = _plan(*families, "--problems", PROBLEMS, "--seed", 4, "--device", device)
     problems, launches, blocks, failed = map(int, re.findall(r"\d+", said.splitlines()[-1]))
     assert problems == PROBLEMS * len(families)
     assert launches > 60

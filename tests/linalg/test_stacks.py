@@ -139,7 +139,10 @@ LATER = ("bandwidth", "eigh, by value", "inv, pos", "inv, sym", "matrix_balance"
 """Of which SciPy's results are of one kind from a version on."""
 
 
-@pytest.mark.parametrize("name", CALLS)
+SLOW = ("solve_discrete_are",)  # by the steps of continuous ones, and of single ones in test_equations.py
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=slow if name in SLOW else ()) for name in CALLS])
 def test_calls_of_stacks_are_scipys(name, stats):
     found = outcome(lambda xp: CALLS[name](xp.scipy.linalg, xp.asarray), oxinp)
     counted = dict(stats().fallbacks)

@@ -37,16 +37,18 @@ def test_every_function_is_tested():
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=NAMES)
 @pytest.mark.parametrize("type", [f16, f32], ids=repr)
-def test_single_precision(function, type):
-    args = arguments(function, type.dtype, 2**15)
+@pytest.mark.parametrize("count", [2**12, pytest.param(2**15, marks=pytest.mark.slow)])
+def test_single_precision(function, type, count):
+    args = arguments(function, type.dtype, count)
     got = evaluate(function, type, *args)
     errors = distances32(got, args, function)
     assert errors.max() <= BOUND, report(function, args, got, errors)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=NAMES)
-def test_double_precision(function):
-    args = arguments(function, np.float64, 800)
+@pytest.mark.parametrize("count", [300, pytest.param(800, marks=pytest.mark.slow)])
+def test_double_precision(function, count):
+    args = arguments(function, np.float64, count)
     got = evaluate(function, f64, *args)
     exact = exact_values(function, *args)
     errors = np.array(list(map(distance, got, exact, repeat(np.float64), function.unit(args))))

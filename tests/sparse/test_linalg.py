@@ -1,5 +1,7 @@
 """Solvers on the device against SciPy's: iterates, status, number of steps, errors."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -14,6 +16,7 @@ from oxinp.sparse.linalg import _dense_factors, _gmres
 from tests.comparator import assert_same
 from tests.sparse.matrices import kinds
 from tests.sparse.test_operations import fallen, ours
+from tests.thinned import thinned
 
 pytestmark = pytest.mark.usefixtures("on_device")
 KINDS = kinds(80)
@@ -65,7 +68,7 @@ def test_steps_do_not_wait(name, stats):
 
 
 @pytest.mark.parametrize(("shift", "made_at_a_time"), [(0.0, [3, 3, 3]), (4.0, [3, 2, 2, 2]), (1e4, [3, 2])])
-@pytest.mark.parametrize("restart", [6, 7])
+@pytest.mark.parametrize("restart", [6, pytest.param(7, marks=pytest.mark.slow)])
 def test_gmres_makes_several_vectors_at_a_time(monkeypatch, shift, made_at_a_time, restart, stats):
     """Three where enough is left of products; else two, or one, from then on."""
     made, by_s_steps = [], _gmres._space_by_s_steps
@@ -88,7 +91,7 @@ def test_gmres_makes_several_vectors_at_a_time(monkeypatch, shift, made_at_a_tim
 @pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres"])
 def test_solvers_narrow_indices(monkeypatch, name, stats):
     """The same bits, of fewer bytes."""
-    options = {"rtol": 1e-30, "maxiter": 2 if name == "gmres" else 9}
+    options = {"rtol": 1e-30} | ({"restart": 4, "maxiter": 2} if name == "gmres" else {"maxiter": 9})
     wide, _ = getattr(linalg, name)(ours(GRID), oxinp.array(RIGHT), **options)
     monkeypatch.setattr(_rows, "MIN_NARROW", 1)
     matrix = ours(GRID)
@@ -159,11 +162,12 @@ def test_errors_are_scipys(call):
     assert str(found.value).split("=")[0] == str(expected.value).split("=")[0]
 
 
-@pytest.mark.parametrize("format_", ["csr", "csc"])
-@pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("unit_diagonal", [True, False])
+@pytest.mark.parametrize(
+    ("case", "format_"), thinned(list(itertools.product([True, False], repeat=2)), ["csr", "csc"]), ids=str
+)
 @pytest.mark.parametrize("kind", ["laplacian-2d", pytest.param("dense-row", marks=pytest.mark.slow)])
-def test_triangular_systems(kind, lower, unit_diagonal, format_, stats):
+def test_triangular_systems(kind, case, format_, stats):
+    lower, unit_diagonal = case
     matrix = KINDS[kind] / 500 + scipy.sparse.eye_array(KINDS[kind].shape[0], format="csr")
     matrix = (scipy.sparse.tril if lower else scipy.sparse.triu)(matrix).asformat(format_)
     rng = np.random.default_rng(2)

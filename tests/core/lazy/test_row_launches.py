@@ -52,7 +52,7 @@ def written(n, chain, seed=0):
     rng = numpy.random.default_rng(seed)
     x, y = n.array(rng.random((N, LENGTH))), n.array(rng.random(N) + 0.5)
     a = n.zeros((N, N))
-    for i in range(N - 20):
+    for i in range(60):
         value = chain(n, x, y, i)
         a[i, : len(value)] = value
         a[: len(value), i] = chain(n, y[:, None] * x, y, i)
@@ -177,7 +177,7 @@ def soon(monkeypatch):
 @pytest.mark.usefixtures("soon")
 @pytest.mark.parametrize("program", VECTORS.values(), ids=VECTORS)
 def test_vectors_give_the_bits_of_several_launches(monkeypatch, program):
-    given = numpy.random.default_rng(5).random((300, 120))
+    given = numpy.random.default_rng(5).random((300, 60))
     got = program(np, np.array(given))
     numpy.testing.assert_allclose(numpy.asarray(got), program(numpy, given.copy()), rtol=1e-9, atol=1e-9)
     separate = several(monkeypatch, lambda: program(np, np.array(given)))
@@ -188,18 +188,18 @@ def test_short_vectors_of_ever_new_lengths_have_no_kernels_for_a_few_of_them(mon
     built = []
     build = row_launches.Alike._build_line
     monkeypatch.setattr(row_launches.Alike, "_build_line", lambda self, *args: built.append(args) or build(self, *args))
-    reflected(np, np.array(numpy.random.default_rng(5).random((200, 150))))
+    reflected(np, np.array(numpy.random.default_rng(5).random((200, 100))))
     assert not built
 
 
 def test_short_vectors_of_ever_new_lengths_are_seldom_looked_at(monkeypatch):
     looks, before = [], straight._run_rows
     monkeypatch.setattr(straight, "_run_rows", lambda *args: looks.append(args) or before(*args))
-    given = numpy.random.default_rng(5).random((200, 150))
+    given = numpy.random.default_rng(5).random((200, 100))
     reflected(np, np.array(given))
     looks.clear()
     reflected(np, np.array(given))
-    assert len(looks) <= 150 // row_launches.LOOKS + 1
+    assert len(looks) <= 100 // row_launches.LOOKS + 1
 
 
 def test_long_vectors_are_looked_at_between_short_ones(launches):
@@ -218,10 +218,10 @@ def test_long_vectors_are_looked_at_between_short_ones(launches):
 
 @pytest.mark.usefixtures("soon")
 def test_vectors_of_ever_new_lengths_and_what_is_made_of_them_are_one_launch(launches):
-    given = numpy.random.default_rng(5).random((300, 120))
+    given = numpy.random.default_rng(5).random((300, 70))
     launches(lambda: reflected(np, np.array(given)))
     a = np.array(given)
-    assert launches(lambda: reflected(np, a)) <= 120 * 5 + 12  # the copy, twice a norm, the product and the update
+    assert launches(lambda: reflected(np, a)) <= 70 * 5 + 12  # the copy, twice a norm, the product and the update
 
 
 @pytest.mark.usefixtures("soon")

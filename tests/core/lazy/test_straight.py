@@ -39,11 +39,16 @@ STATEMENTS = [
 N = 640  # rows that are not small, which a loop over them would have fetched
 
 
-def run(xp, statement, count=60):
+def turns(statement):
+    """How often a statement is run: what writes to most of a matrix takes the emulator long."""
+    return 60 if statement.startswith(("a[i] ", "a[i, ", "a[i:, i] ")) else 24
+
+
+def run(xp, statement):
     rng = numpy.random.default_rng(3)
     given = {name: xp.array(rng.random(shape)) for name, shape in (("a", (N, N)), ("b", (N, N)), ("c", N))}
     code = compile(statement, "statement", "exec")
-    for i in range(count):
+    for i in range(turns(statement)):
         exec(code, {"np": xp, "i": i, **given})  # noqa: S102 - a table of statements
     return given["a"]
 
@@ -76,7 +81,7 @@ def test_statements_give_numpys_results(statement):
 def test_statements_of_new_sizes_are_done_straight(statement, calls):
     with balance.suspended():
         run(oxinp, statement)
-    assert calls[True] >= 40, calls
+    assert calls[True] >= turns(statement) - 20, calls
 
 
 def test_a_chain_that_reads_what_is_written_keeps_its_values():
@@ -191,9 +196,9 @@ def test_outer_products_of_vectors_of_the_host_are_recorded_in_a_few_calls(state
     ours["t"] = oxinp.asarray(given["t"])
     code = compile(statement, "statement", "exec")
     asked = []
-    for i in range(60):
+    for i in range(turns(statement)):
         exec(code, {"np": numpy, "i": i, **given})  # noqa: S102 - a table of statements
-        if i == 59:
+        if i == turns(statement) - 1:
             sys.setprofile(lambda frame, event, _: event == "call" and asked.append(frame.f_code.co_name))
         exec(code, {"np": oxinp, "i": i, **ours})  # noqa: S102
         sys.setprofile(None)

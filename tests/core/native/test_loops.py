@@ -163,8 +163,9 @@ def test_writing_in_place_is_numpys(name):
         IN_PLACE[name](x, other)
         return x
 
-    for dtype, (kind, shape), is_special in product(DTYPES, SHAPES.items(), (False, True)):
-        for other in (*NUMBERS, _values(dtype, 7, is_special=is_special)):
+    for dtype, (turn, (kind, shape)), is_special in product(DTYPES, enumerate(SHAPES.items()), (False, True)):
+        # Of numbers a third: those that one shape leaves out have others.
+        for other in (*NUMBERS[turn % 3 :: 3], _values(dtype, 7, is_special=is_special)):
             x = _values(dtype, 8, is_special=is_special)
             a = oxinp.array(x)
             y, b = (shape(other), shape(oxinp.array(other))) if isinstance(other, np.ndarray) else (other, other)

@@ -1,5 +1,6 @@
 """Transforms along one axis, alone: lengths, layouts, passes, padding, directions."""
 
+import itertools
 from types import SimpleNamespace
 
 import numpy as np
@@ -81,10 +82,10 @@ def rms(result, exact):
     return np.sqrt(np.mean(abs(result - exact) ** 2) / np.mean(abs(exact) ** 2))
 
 
-@pytest.mark.parametrize("dtype", ["F", "D"])
-@pytest.mark.parametrize(
-    "n", [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 26, 31, 51, 64, 77, 100, 360, 1024, 4095]
-)
+LENGTHS = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 26, 31, 51, 64, 77, 100, 360, 1024, 4095]
+
+
+@pytest.mark.parametrize(("n", "dtype"), thinned(LENGTHS, ["F", "D"]))
 def test_lengths(session, n, dtype):
     x = random((5 if n < 1000 else 2, n), dtype)
     target = np.empty_like(x)
@@ -127,10 +128,13 @@ def test_staged_rows(session, n, kind):
     check(target, x, scale=0.5)
 
 
-@pytest.mark.parametrize("n", [9, 60, 64])
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("order", ["CC", "CF", "FC", "reversed", "stepped"])
-def test_layouts(session, axis, n, order):
+@pytest.mark.parametrize(
+    ("case", "n"),
+    thinned(list(itertools.product(["CC", "CF", "FC", "reversed", "stepped"], [0, 1, 2])), [9, 60, 64]),
+    ids=str,
+)
+def test_layouts(session, case, n):
+    order, axis = case
     shape = [3, 4, 5]
     shape[axis] = n
     x = random([2 * m for m in shape], "F")
@@ -169,9 +173,11 @@ def test_backwards_with_scale(session):
     check(target, x, is_forward=False, scale=1 / 48)
 
 
-@pytest.mark.parametrize("dtype", ["F", "D"])
-@pytest.mark.parametrize(("n", "axis", "num_passes"), [(2048, 1, 2), (1500, 0, 2), (1500, 1, 2), (20480, 1, 3)])
-def test_passes(session, n, axis, num_passes, dtype):
+@pytest.mark.parametrize(
+    ("case", "dtype"), thinned([(2048, 1, 2), (1500, 0, 2), (1500, 1, 2), (20480, 1, 3)], ["F", "D"]), ids=str
+)
+def test_passes(session, case, dtype):
+    n, axis, num_passes = case
     if dtype == "F" and num_passes == 3:
         n *= 4
     shape = (n, 6) if axis == 0 else (2, n)
@@ -251,9 +257,11 @@ def test_several_axes(session, shape, s, axes, kind):
     assert rms(target, exact) <= ERROR["D"] * np.sqrt(np.log2(target.size))
 
 
-@pytest.mark.parametrize("dtype", ["F", "D"])
-@pytest.mark.parametrize(("n", "axis"), [(37, 0), (37, 1), (74, 1), (101, 0), (331, 1), (1009, 1)])
-def test_lengths_without_codelets(session, n, axis, dtype):
+@pytest.mark.parametrize(
+    ("case", "dtype"), thinned([(37, 0), (37, 1), (74, 1), (101, 0), (331, 1), (1009, 1)], ["F", "D"]), ids=str
+)
+def test_lengths_without_codelets(session, case, dtype):
+    n, axis = case
     x = random((n, 3) if axis == 0 else (3, n), dtype)
     target = np.empty_like(x)
     transformed(session, x, target, axis, is_forward=axis == 0)
@@ -273,11 +281,14 @@ def test_sums_where_memory_is_short(session, n, dtype, columns):
     check(target, x)
 
 
-@pytest.mark.parametrize("dtype", ["F", "D"])
-@pytest.mark.parametrize(("n", "rows"), [(113, 70), (257, 33), (331, 9), (1009, 3)])
-@pytest.mark.parametrize("is_forward", [True, False])
-def test_primes_by_powers(session, n, rows, dtype, is_forward):
+@pytest.mark.parametrize(
+    ("case", "dtype", "is_forward"),
+    thinned([(113, 70), (257, 33), (331, 9), (1009, 3)], ["F", "D"], [True, False]),
+    ids=str,
+)
+def test_primes_by_powers(session, case, dtype, is_forward):
     """Their errors are below those of Bluestein's convolutions."""
+    n, rows = case
     x = random((rows, n), dtype)
     target = np.empty_like(x)
     made = transformed(session, x, target, is_forward=is_forward, scale=0.5)
@@ -297,8 +308,7 @@ def test_primes_by_powers_of_many_rows(session, n):
     check(target, x, factor=0.95)
 
 
-@pytest.mark.parametrize("n", [331, 509, 1499])
-@pytest.mark.parametrize("dtype", ["F", "D"])
+@pytest.mark.parametrize(("n", "dtype"), thinned([331, 509, 1499], ["F", "D"]))
 def test_large_filters_are_read_from_both_sides(session, n, dtype, monkeypatch):
     """Half of what is symmetric is in the workspace, up to the middle of the last stage's butterflies."""
     found = []
@@ -441,11 +451,13 @@ def test_long_lengths_without_codelets(session, axis, num_launches, monkeypatch)
     convolved.lengths_of.cache_clear()
 
 
-@pytest.mark.parametrize("code", ["f", "d"])
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("n", [2, 4, 6, 32, 60, 270])
-@pytest.mark.parametrize("is_cut", [False, True])
-def test_real_of_even_lengths(session, n, axis, code, is_cut):
+@pytest.mark.parametrize(
+    ("case", "code", "is_cut"),
+    thinned(list(itertools.product([2, 4, 6, 32, 60, 270], [0, 1])), ["f", "d"], [False, True]),
+    ids=str,
+)
+def test_real_of_even_lengths(session, case, code, is_cut):
+    n, axis = case
     shape = (n, 5) if axis == 0 else (3, n)
     num_valid = n // 2 if is_cut else n
     x = random(shape, code)[: num_valid if axis == 0 else None, : num_valid if axis == 1 else None]

@@ -9,6 +9,7 @@ from oxinp._kernels.index import buckets, sums
 from oxinp._ptx.types import f32, f64, from_dtype, i32, i64
 from tests.comparator import assert_same
 from tests.kernels.machine import TINY_DEVICE, Session, machine
+from tests.thinned import thinned
 
 SHIFT = 7
 
@@ -41,9 +42,7 @@ def exact(x, index, values):
         return wide.astype(x.dtype)
 
 
-@pytest.mark.parametrize("index_dtype", ["i8", "i4"])
-@pytest.mark.parametrize("dtype", ["i4", "u4", "i8", "u8"])
-@pytest.mark.parametrize("piece", [0, 600])
+@pytest.mark.parametrize(("piece", "dtype", "index_dtype"), thinned([0, 600], ["i4", "u4", "i8", "u8"], ["i8", "i4"]))
 def test_integers(session, dtype, index_dtype, piece):
     rng, info = np.random.default_rng(piece), np.iinfo(dtype)
     x = rng.integers(info.min, info.max, 1000, dtype)
@@ -69,9 +68,7 @@ def test_floats_are_rounded_once(session, dtype, piece, scale):
     assert x.tobytes() == expected.astype(dtype).tobytes()
 
 
-@pytest.mark.parametrize("dtype", ["i4", "i8", "f4", "f8"])
-@pytest.mark.parametrize("is_scalar", [True, False])
-@pytest.mark.parametrize("run", [1, 5, 300])
+@pytest.mark.parametrize(("run", "is_scalar", "dtype"), thinned([1, 5, 300], [True, False], ["i4", "i8", "f4", "f8"]))
 def test_updates_in_order(session, run, is_scalar, dtype):
     rng = np.random.default_rng(run)
     index = np.sort(rng.integers(0, 6000 // run, 6000))

@@ -51,8 +51,7 @@ def test_systems(case, columns):
     assert (residual <= RATIO * n * np.finfo(dtype).eps * left * right).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", ORDERS)
+@pytest.mark.parametrize(("n", "dtype"), thinned(ORDERS, DTYPES))
 def test_inverses(n, dtype):
     a = draw(np.random.default_rng(n), dtype, 3, n, n)
     x, word = invert(a)
@@ -68,8 +67,7 @@ def test_inverses_of_what_is_ill_conditioned_have_residuals_of_systems():
     assert (residual <= RATIO * 32 * np.finfo("f8").eps * left * right).all()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", ORDERS)
+@pytest.mark.parametrize(("n", "dtype"), thinned(ORDERS, DTYPES))
 def test_cholesky(n, dtype):
     a = draw(np.random.default_rng(n), dtype, 5, n, n)
     a = a @ a.conj().swapaxes(-1, -2) + np.eye(n, dtype=dtype)

@@ -92,12 +92,13 @@ def _planned(name, a, device):
     ("name", "dtype", "order", "most"),
     [
         ("inv", "f8", 48, 0.55),
-        ("inv", "c8", 33, 0.65),
         ("qr", "f8", 32, 0.9),
-        ("qr", "c16", 32, 0.9),
         ("pivoted", "f4", 32, 0.9),
         ("eigh", "f8", 18, 0.9),
-        ("eigh", "c16", 19, 0.9),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("inv", "c8", 33, 0.65), ("qr", "c16", 32, 0.9), ("eigh", "c16", 19, 0.9))
+        ),
     ],
 )
 def test_same_bits_in_less_memory(name, dtype, order, most):

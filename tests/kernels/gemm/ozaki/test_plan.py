@@ -30,7 +30,11 @@ DEVICE = SimpleNamespace(num_sms=4, cc=(9, 0), max_shared_nbytes=H200_SHARED_NBY
 SHAPE = (17, 13, 514)
 COMPLEX = {"normal", "uniform", "empty_lines", "spikes", "nan"}  # the real ones stand for the others
 USUAL = {"uniform", "nan"}  # of the complex ones
-CASES_OF = [(np.float64, case) for case in CASES]
+OTHERS = {"constant", "lognormal", "decades", "opposite", "same_way", "spikes", "rectified", "sparse", "permuted"}
+CASES_OF = [
+    pytest.param(np.float64, case, marks=pytest.mark.slow if case.__name__ in {*OTHERS, "uniform"} else ())
+    for case in CASES
+]
 CASES_OF += [
     pytest.param(np.complex128, case, marks=() if case.__name__ in USUAL else pytest.mark.slow)
     for case in CASES
@@ -122,7 +126,17 @@ ROOMS = {
 }
 
 
-@pytest.mark.parametrize(("room", "dtype"), thinned(list(ROOMS), [np.float64, np.complex128]), ids=str)
+AT_ONCE = {("ranges of K", np.complex128), ("small ranges of K", np.float64), ("blocks and ranges of K", np.float64)}
+
+
+@pytest.mark.parametrize(
+    ("room", "dtype"),
+    [
+        pytest.param(*case, marks=() if case in AT_ONCE else pytest.mark.slow)
+        for case in itertools.product(ROOMS, [np.float64, np.complex128])
+    ],
+    ids=str,
+)
 def test_workspaces_give_the_same_bits(planned, monkeypatch, room, dtype):
     config, num_products, majors = ROOMS[room]
     monkeypatch.setattr(ozaki_cost, "best_block_sizes", lambda *_: ozaki_cost.BlockSizes(*config))
