@@ -210,6 +210,8 @@ class BoundOp:
         Times that it may run by arithmetic yet, see `RENTED`.
     direct : Executable or None
         What all there is to running it is to run, under the settings that that is of.
+    is_written : bool
+        The result, or what is made of it, has been seen to go into a part of an array.
     """
 
     __slots__ = (
@@ -220,6 +222,7 @@ class BoundOp:
         "fused",
         "graphs",
         "has_run",
+        "is_written",
         "layouts",
         "met",
         "op",
@@ -233,7 +236,7 @@ class BoundOp:
         self.graphs = graphs
         self.layouts = layouts
         self.parameters = parameters
-        self.has_run = False
+        self.is_written = self.has_run = False
         self.met = 0
         self.rented = RENTED
         self.extra = FIRST
@@ -269,9 +272,6 @@ class BoundOp:
         if times == 1 or is_sampled() or balance.each:
             op, cost = self.op, self.host_cost()
             balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times)
-
-    def note_written(self) -> None:
-        """Learn that the result, or what is made of it, is about to be written into a part of an array."""
 
     def alike(self) -> tuple[Any, tuple[int, ...]]:
         """Return what operations have in common that differ in sizes, and the size."""

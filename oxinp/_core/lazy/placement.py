@@ -441,7 +441,7 @@ def wants_mirror_to_write(storage: Storage, nbytes: int, source: Storage | None)
         # small itself, as a product of a vector and a matrix is.
         if bound.host_cost() < config.offload_threshold * min(bound.op.host_weight, 1.0):
             continue
-        bound.note_written()
+        bound.is_written = True
         if accesses and accesses.get(ref(storage), _NO_ACCESS)[2] > MAX_ELEMENT_NBYTES:
             accesses.pop(ref(storage), None)
         return False

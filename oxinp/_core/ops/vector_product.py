@@ -70,17 +70,14 @@ class _Summed(BoundOp):
         What placement compares to the threshold.
     version : int
         Of the settings that it was made under.
-    is_written : bool
-        Its result goes into a part of an array.
     """
 
-    __slots__ = ("_summed", "cost", "is_written", "left", "right", "version")
+    __slots__ = ("_summed", "cost", "left", "right", "version")
 
     left: Layout
     right: Layout
     cost: float
     version: int
-    is_written: bool
     _summed: BoundOp | None
 
     axis = 0
@@ -168,10 +165,6 @@ class _Summed(BoundOp):
 
     def _keep_written(self) -> None:
         """Let it be known that results of the like go into parts of arrays, where that makes a difference."""
-
-    def note_written(self) -> None:
-        """See `BoundOp.note_written`."""
-        self.is_written = True
 
     def _note_run(self) -> None:
         """Note that it has been run like others."""
