@@ -299,6 +299,19 @@ class Pending:
         return count + sum([call.reads(self) for call in waiting() if call is not self.call])
 
 
+def result_in(buffer: Buffer) -> Pending:
+    """Return what stands for a result of a call that has been run at once, in a Buffer, as that of one that has waited.
+
+    So it is known to come from large work, as what is written to parts of arrays is asked, see `placement.note_update`.
+    """
+    entry: Pending = object.__new__(Pending)
+    entry.call = entry.owner = None
+    entry.place = 0
+    entry._buffer = buffer
+    entry.ptr, entry.nbytes = buffer.ptr, buffer.nbytes
+    return entry
+
+
 _FEWEST = 0
 """References that `Pending.is_read_once` counts where a tuple and its caller alone have what it is asked of."""
 

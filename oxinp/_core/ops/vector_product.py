@@ -11,7 +11,7 @@ from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import AGAIN, FIRST, NUM_SIZES, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import Missing, attempt
-from oxinp._core.lazy.calls import Pending
+from oxinp._core.lazy.calls import Pending, result_in
 from oxinp._core.lazy.combining import combine
 from oxinp._core.lazy.executor import RUNS
 from oxinp._core.lazy.explain import REPORTS
@@ -397,7 +397,7 @@ def at_once(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
                 balance.computed_call(size, cost, weight=weight, price=_ALONE.price, extra=0.0, times=SAMPLED)
     except (Missing, MemoryError):  # it is found out again what there is to do
         return None
-    return wrap((layout.graph or leaf(layout), (buffer,), next_mask()), layout)
+    return wrap((layout.graph or leaf(layout), (result_in(buffer),), next_mask()), layout)
 
 
 def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Handle) -> Any:
