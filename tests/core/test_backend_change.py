@@ -173,7 +173,7 @@ def test_without_room_nothing_changes(config, monkeypatch):
         raise MemoryError("injected")
 
     with monkeypatch.context() as patch:
-        patch.setattr(_runtime.current(), "download", fail)
+        patch.setitem(vars(_runtime.current()), "download", fail)
         with pytest.raises(MemoryError, match="injected"):
             config.backend = "host"
     assert config.backend == "emulator"

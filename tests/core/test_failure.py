@@ -36,7 +36,7 @@ def fail(monkeypatch):
                 raise error
             return work(*args)
 
-        monkeypatch.setattr(backend, name, method)
+        monkeypatch.setitem(vars(backend), name, method)  # which leaves nothing behind
 
     return arm
 
@@ -99,7 +99,7 @@ def test_write_that_fails_writes_nothing(on_device, monkeypatch):
         return failing if armed else launch
 
     armed = True
-    monkeypatch.setattr(backend, "launcher", launcher)
+    monkeypatch.setitem(vars(backend), "launcher", launcher)
     y = x[3:17] * 5 - 2
     with pytest.raises(Fault):
         x[2:16] = y

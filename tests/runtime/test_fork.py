@@ -217,6 +217,38 @@ def test_locks_of_other_threads_hold_nothing_up(device):
     )
 
 
+def test_code_that_another_thread_writes_is_left_to_it(device):
+    run(
+        device,
+        """
+        import importlib
+        from oxinp._core.native import install
+
+        x = np.asarray(numpy.arange(100_000.0)) * 1
+        np.evaluate(x)
+        taken, over = threading.Event(), threading.Event()
+
+        def write():
+            with install._WRITING:  # and is importing what it takes
+                lock = importlib._bootstrap._get_module_lock("oxinp._core.native.writers")
+                lock.acquire()
+                taken.set()
+                over.wait()
+
+        threading.Thread(target=write, daemon=True).start()
+        taken.wait()
+
+        def child():
+            small = np.arange(8.0)
+            for _ in range(3000):
+                small[3] + small[4]
+            same(small, numpy.arange(8.0))
+
+        assert in_child(child) == 0
+        """,
+    )
+
+
 def test_forks_while_other_threads_compute(device):
     run(
         device,

@@ -256,7 +256,9 @@ def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> I
 
 
 _CHANGING = free_in_children(RLock())  # held for moments only, in which nothing is imported
-_WRITING = free_in_children(Lock())
+_WRITING = Lock()
+"""Held while code is written. A child that has been forked meanwhile never gets it, and writes none: nobody goes on
+there with what the other thread was importing for that."""
 
 
 class Natives:
