@@ -221,21 +221,20 @@ def test_code_that_another_thread_writes_is_left_to_it(device):
     run(
         device,
         """
-        import importlib
+        from types import SimpleNamespace
         from oxinp._core.native import install
 
         x = np.asarray(numpy.arange(100_000.0)) * 1
         np.evaluate(x)
         taken, over = threading.Event(), threading.Event()
 
-        def write():
-            with install._WRITING:  # and is importing what it takes
-                lock = importlib._bootstrap._get_module_lock("oxinp._core.native.writers")
-                lock.acquire()
-                taken.set()
-                over.wait()
+        def never_ends(_):
+            taken.set()
+            over.wait()
 
-        threading.Thread(target=write, daemon=True).start()
+        install.importlib = SimpleNamespace(import_module=never_ends)
+        natives = install._known[np.ndarray]
+        threading.Thread(target=natives._try_to_write, args=(natives,), daemon=True).start()
         taken.wait()
 
         def child():

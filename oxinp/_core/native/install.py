@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import importlib
+import os
 import sys
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from functools import partial
@@ -256,9 +257,7 @@ def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> I
 
 
 _CHANGING = free_in_children(RLock())  # held for moments only, in which nothing is imported
-_WRITING = Lock()
-"""Held while code is written. A child that has been forked meanwhile never gets it, and writes none: nobody goes on
-there with what the other thread was importing for that."""
+_WRITING = free_in_children(Lock())
 
 
 class Natives:
@@ -280,6 +279,9 @@ class Natives:
         self._is_written = False
         """Whether all code is written at once."""
         self._num_calls = 0
+        self._writer = 0
+        """The process in which a thread writes code. A child that has been forked meanwhile writes none: nobody goes on
+        there with what that thread was importing."""
 
     def __iter__(self) -> Iterator[_Native]:
         return iter(tuple(self._all.values()))
@@ -329,9 +331,11 @@ class Natives:
     def _write(self, natives: Iterable[_Native]) -> None:
         """Write what code is still to be written; where that fails, what has been before stays for good."""
         due = [each for each in natives if each.is_due]
-        if not due:
+        if not due or self._writer not in (0, os.getpid()):
             return
+        self._writer = os.getpid()
         codes = [self._code_of(each) for each in due]
+        self._writer = 0
         addresses = mapped([code or b"" for code in codes]) or repeat(0)
         for native, code, address in zip(due, codes, addresses, strict=False):
             made = native.made_of(address) if code and address else None
