@@ -396,7 +396,7 @@ def test_a_small_array_goes_to_the_device_for_results_that_are_written_to_it(use
     waits = []
     backend = type(device())
     download = backend.download
-    monkeypatch.setitem(vars(backend), "download", lambda *given: waits.append(1) or download(*given))
+    monkeypatch.setattr(backend, "download", lambda *given: waits.append(1) or download(*given))
     found = recorded(np, ours, use)
     assert_same(found, recorded(numpy, theirs, use), ulp=16)
     assert len(waits) <= most + 1  # the last one is the comparison's
