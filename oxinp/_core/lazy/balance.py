@@ -283,9 +283,7 @@ class Balance:
         """
         if nbytes < self.reach and (self.each or is_sampled()):
             times = 1 if self.each else SAMPLED
-            # `numpys_microseconds` and `_size`, spelled out
-            gain = CALL + (cost + max(cost - NEAR_NBYTES, 0.0)) / HOST_RATE - price
-            self._weigh((int(nbytes) // self._unit).bit_length(), times * gain)
+            self._weigh(self._size(nbytes), times * (numpys_microseconds(cost) - price))
 
     def _launched(self, size: int, gain: float, *, extra: float, times: int = SAMPLED) -> None:
         if self.each:

@@ -144,9 +144,9 @@ def _number_in(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: 
     whole, structure = graph.structure, part.structure
     known = whole.interior
     latest = known.get(structure)
+    if len(known) >= chains.MAX_PROGRAMS:
+        known.clear()
     if latest is None:
-        if len(known) >= chains.MAX_PROGRAMS:
-            known.clear()
         latest = known[structure] = () if _may_compute(whole, structure) else _NEVER
     if latest is _NEVER:
         return None

@@ -340,12 +340,7 @@ def record_operation(function: Function, operation: int | Callable[[], None], *o
     for target, operand in zip(("rsi", "rdx"), operands, strict=False):
         code.move(target, operand)
     code.call(address)
-    code.compare_number("rax", 0)
-    code.jump("return", "ne")
-    code.call(objects.address("PyErr_Occurred"))
-    code.compare_number("rax", 0)
-    code.jump("general", "e")
-    code.set("rax", 0)
+    function.return_or_go_on()
     code.jump("return")
 
 

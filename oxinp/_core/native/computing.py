@@ -16,7 +16,6 @@ from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage, next_mask
 from oxinp._core.native import objects
-from oxinp._core.native.apart import INDEX
 from oxinp._core.native.function import NONE, VALUE
 from oxinp._core.native.given import GIVEN, ROOM, call_given, give, require_returned
 from oxinp._core.native.launchers import launch_given
@@ -36,8 +35,9 @@ from oxinp._core.native.making import (
     Making,
     offsets,
 )
-from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS
+from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._core.native.operand import require_usual
+from oxinp._core.native.waiting import begin_pending, load_next_pending
 from oxinp._core.native.weighing import tell_whether_due, weigh
 from oxinp._runtime.memory import Buffer
 
@@ -159,31 +159,11 @@ def _give(call: Making) -> None:
 def _empty_pending(call: Making) -> None:
     """Go on where nothing else is pending, which nothing is then."""
     code = call.code
-    code.set("r15", id(schedule.PENDING))
-    code.load("rax", "r15", SIZE)
+    begin_pending(call)
     code.compare_number("rax", _MOST)
     code.jump("undo", "g")
-    code.store("rsp", INDEX, "rax")
-    code.label("next pending")
-    code.compare_number_with("rsp", INDEX, 0)
-    code.jump("are passed", "e")
-    code.decrement("rsp", INDEX)
-    code.load("rcx", "rsp", INDEX)
-    code.load("rdx", "r15", LIST_ITEMS)
-    code.load_at("rdi", "rdx", "rcx", 8)
-    code.call(objects.address("PyWeakref_GetObject"))
-    code.compare("rax", "rbx")
-    code.jump("next pending", "e")
-    code.set("rcx", NONE)
-    code.compare("rax", "rcx")
-    code.jump("next pending", "e")
-    code.move("rbp", "rax")
-    call.unless_type("rbp", Storage, "undo")
-    code.load("rdx", "rbp", VALUE)
-    call.unless_type("rdx", tuple, "next pending")
-    code.load("rsi", "rdx", TUPLE_ITEMS)
-    code.load("rsi", "rsi", GRAPH["nodes"])
-    code.compare_number_with("rsi", SIZE, 0)
+    load_next_pending(call, gone="next pending", computed="next pending")
+    code.compare("rbp", "rbx")
     code.jump("next pending", "e")
     code.jump("undo")
     code.label("are passed")

@@ -150,6 +150,19 @@ class Frame:
         for each in operands:
             self.drop(each)
 
+    def return_or_go_on(self) -> None:
+        """Return what code has returned, in `rax`, if it is no 0; go to ``general`` if nothing has been raised either.
+
+        What comes next returns 0, which `rax` has.
+        """
+        code = self.code
+        code.compare_number("rax", 0)
+        code.jump("return", "ne")
+        code.call(objects.address("PyErr_Occurred"))
+        code.compare_number("rax", 0)
+        code.jump("general", "e")
+        code.set("rax", 0)
+
     def keep(self, register: str) -> None:
         """Take a reference to an object; `rax` changes."""
         code, done = self.code, self.new_label()

@@ -79,12 +79,7 @@ def answered(kind: type, before: int | None, count: int, address: int) -> bytes:
         code.jump("general")
     code.move("rdi", "rbp")
     code.call(address)
-    code.compare_number("rax", 0)
-    code.jump("return", "ne")
-    code.call(objects.address("PyErr_Occurred"))
-    code.compare_number("rax", 0)
-    code.jump("general", "e")
-    code.set("rax", 0)
+    call.return_or_go_on()
     call.end_call()
     return code.assembled()
 

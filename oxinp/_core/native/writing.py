@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 
-from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.calls import CALLS, Call
 from oxinp._core.lazy.chains import ByArithmetic, note_again
@@ -46,6 +45,7 @@ from oxinp._core.native.making import GIVEN_VALUE, GRAPH, GRID, KEPT, LAYOUT, NE
 from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
 from oxinp._core.native.reading_back import read_back
+from oxinp._core.native.waiting import begin_pending, load_next_pending
 from oxinp._core.native.weighing import tell_whether_due, weigh
 from oxinp._runtime.memory import Buffer
 
@@ -253,30 +253,10 @@ def _flush(call: Making) -> None:
     What is gone of `PENDING` is taken out; there is one device, and its lock is held.
     """
     code = call.code
-    code.set("r15", id(schedule.PENDING))
-    code.load("rax", "r15", SIZE)
-    code.store("rsp", INDEX, "rax")
+    begin_pending(call)
     code.set("rax", 0)
     code.store("rsp", NUMBER, "rax")  # how many are not pending any more
-    code.label("next pending")
-    code.compare_number_with("rsp", INDEX, 0)
-    code.jump("are passed", "e")
-    code.decrement("rsp", INDEX)
-    code.load("rcx", "rsp", INDEX)
-    code.load("rdx", "r15", LIST_ITEMS)
-    code.load_at("rdi", "rdx", "rcx", 8)
-    code.call(objects.address("PyWeakref_GetObject"))
-    code.set("rcx", NONE)
-    code.compare("rax", "rcx")
-    code.jump("is gone", "e")
-    code.move("rbp", "rax")
-    call.unless_type("rbp", Storage, "undo")
-    code.load("rdx", "rbp", VALUE)
-    call.unless_type("rdx", tuple, "is computed")
-    code.load("rsi", "rdx", TUPLE_ITEMS)
-    code.load("rsi", "rsi", GRAPH["nodes"])
-    code.compare_number_with("rsi", SIZE, 0)
-    code.jump("is computed", "e")
+    load_next_pending(call, gone="is gone", computed="is computed")
     code.load("rax", "rsp", ARGS)
     code.compare_with("rax", SOURCE_AT, "rbp")
     code.jump("next pending", "e")
