@@ -191,7 +191,7 @@ def test_sum_in_two_launches_whose_second_fails(on_device, fail):
 
 def fail_at(monkeypatch, at, error):
     """Have a launch raise, the first one or a later one."""
-    left, run = at, steps._LaunchStep.__call__
+    left, run = at, steps.LaunchStep.__call__
 
     def launch(self, values):
         nonlocal left
@@ -200,7 +200,7 @@ def fail_at(monkeypatch, at, error):
             raise error
         run(self, values)
 
-    monkeypatch.setattr(steps._LaunchStep, "__call__", launch)
+    monkeypatch.setattr(steps.LaunchStep, "__call__", launch)
     monkeypatch.setattr(steps, "_MOST", None)  # so that it is called
 
 

@@ -137,6 +137,9 @@ class Balance:
         How many of the next launches are weighed each, others being sampled.
     has_waited : bool
         The program has waited for what the last kernels computed, so that the device has nothing to do.
+    launches : list
+        What machine code has launched and nobody has noted yet: the bytes of the largest array, what it is told by, see
+        `BoundOp.told`, and whether it is weighed anyway.
     """
 
     __slots__ = (
@@ -172,6 +175,7 @@ class Balance:
         "_won",
         "each",
         "has_waited",
+        "launches",
         "limit",
         "period",
         "reach",
@@ -179,10 +183,12 @@ class Balance:
 
     def __init__(self) -> None:
         self._num_suspended = 0  # blocks of `suspended`, of all threads
+        self.launches: list[tuple[int, tuple[float, int], bool]] = []
         self.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
 
     def begin(self, threshold: float, *, is_adaptive: bool) -> None:
         """Forget everything, for a threshold; where placement does not adapt, nothing is learned."""
+        del self.launches[:]
         self._unit = int(threshold) if is_adaptive and MIN_THRESHOLD <= threshold < inf else 0
         self._weights = [0.0] * NUM_SIZES
         self._won = [0.0] * NUM_SIZES  # of these, what has been gained; it fades with what is lost
@@ -323,6 +329,11 @@ class Balance:
             if _SELECTED:
                 held = [x if type(x) is Buffer else getattr(x, "buffer", None) for x in leaves]
                 nbytes = max(nbytes, *[_SELECTED.get(ref(x), 0) for x in held if x is not None], 0)
+        if self.launches:
+            self.note_launches()
+        return self._reached(nbytes)
+
+    def _reached(self, nbytes: int) -> int:
         if nbytes < self.reach:
             size = (int(nbytes) // self._unit).bit_length()  # `_size`, spelled out
         else:
@@ -338,6 +349,22 @@ class Balance:
             if size < NUM_SIZES:
                 self._weigh(size, -microseconds)
         return size
+
+    def note_launches(self) -> None:
+        """Note what machine code has launched, as `ran` and `computed_call` do, in its order."""
+        launches, before, size = self.launches[:], -1, NUM_SIZES
+        del self.launches[: len(launches)]
+        for nbytes, (gain, times), is_due in launches:
+            if nbytes != before or size == NUM_SIZES:  # else all that has been noted of that one
+                size, before = self._reached(nbytes), nbytes
+            if size < NUM_SIZES and (is_due or times == 1 or self.each or is_sampled()):
+                self._launched(size, gain, extra=0.0, times=times)
+
+    def told(self, nbytes: int, leaves: tuple[Any, ...], told: tuple[float, int]) -> None:
+        """Note such a launch for leaves that machine code does not know."""
+        size = self.ran(nbytes, leaves)
+        if size < NUM_SIZES and (told[1] == 1 or self.each or is_sampled()):
+            self._launched(size, told[0], extra=0.0, times=told[1])
 
     def selected(self, buffers: Sequence[Any], leaves: tuple[Any, ...]) -> None:
         """Note that what is in Buffers has been selected from arrays: as large as those it counts from now on.
@@ -372,6 +399,8 @@ class Balance:
 
     def waited(self) -> None:
         """Note that the program has waited for the device, for what the last kernels computed."""
+        if self.launches:
+            self.note_launches()
         self.has_waited = True
         self.each = max(self.each, EACH)
         if self._last < NUM_SIZES:  # else it is none of those that the host would spare
@@ -436,6 +465,8 @@ class Balance:
 
         Larger work has left it there, or it belongs there, so that moving it is what that takes.
         """
+        if self.launches:
+            self.note_launches()
         if nbytes >= self.limit:
             self._weigh(max(self._size(nbytes), self._last), -FETCH - nbytes / COPY_RATE)
         else:
@@ -455,6 +486,8 @@ class Balance:
         moved : int
             Of these, how many were not valid there.
         """
+        if self.launches:
+            self.note_launches()
         if nbytes >= self.limit:
             self._upload += UPLOAD + moved / COPY_RATE
         else:

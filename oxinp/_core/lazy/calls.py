@@ -148,11 +148,7 @@ class Call:
             else:
                 buffers = self._watched(leaves) if is_watched else bound.run(leaves)
         except BaseException:
-            lost = bound.lost(leaves)
-            if lost is None:
-                self.wait()
-            else:
-                self._settle(lost)
+            self.fail()
             raise
         if self.leaves is None:  # it was run to free memory for these very Buffers
             return
@@ -176,6 +172,17 @@ class Call:
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
+
+    def fail(self) -> None:
+        """Let it wait to be run again, after an error, unless it has run, or operands have been overwritten."""
+        leaves = self.leaves
+        if leaves is None:
+            return
+        lost = self.bound.lost(leaves)
+        if lost is None:
+            self.wait()
+        else:
+            self._settle(lost)
 
     def finish(self, buffers: Sequence[Buffer]) -> None:
         """Say where the results are, unless that has been said."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.lazy.steps import Step, brief_launch, compiled, places_of, queued, run_steps
+from oxinp._core.lazy.steps import Step, brief_launch, compiled, is_silent, places_of, queued, run_steps
 from oxinp._kernels.plan import Fill, Flagged, Joined, Launch, Plan, Read, inputs, outputs
 from oxinp._runtime import here
 
@@ -46,6 +46,8 @@ class Executable:
         ``launch(*addresses of outputs, *parameters of inputs)`` where `is_single`, else the same as `run_into`.
     is_single : bool
         The plan is one launch, whose parameters are the outputs and the inputs as they come.
+    is_silent : bool
+        It is steps, in the order in which they are queued, that read no words, and nobody notes which memory they use.
     arrays_only : bool
         It is, and no input is a scalar: parameters are addresses.
     plan : Plan or None
@@ -64,6 +66,7 @@ class Executable:
         "arguments",
         "arrays_only",
         "flags",
+        "is_silent",
         "is_single",
         "launch",
         "leaf",
@@ -112,6 +115,7 @@ class Executable:
                 self.flags = backend.flags
         elif type(launch) is Launch:
             self.launch = brief_launch(launch, len(self.sizes) + sum(widths), self._settle)
+        self.is_silent = not self.is_single and is_silent(self._queue) and not backend.pool.notes_uses
         self.launch = self._noted(self.launch)
 
     def _noted(self, launch: Any) -> Any:

@@ -11,7 +11,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import AGAIN, FIRST, HEAVY, LAUNCH, LOOP_NBYTES, SAMPLED, balance, host_nbytes, is_sampled
+from oxinp._core.lazy.balance import (
+    AGAIN,
+    FIRST,
+    HEAVY,
+    LAUNCH,
+    LOOP_NBYTES,
+    SAMPLED,
+    balance,
+    host_nbytes,
+    is_sampled,
+    numpys_microseconds,
+)
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.executor import RUNS, Executable, load, run_once
 from oxinp._core.lazy.expr import Graph, new_table, remember
@@ -210,6 +221,9 @@ class BoundOp:
         Times that it may run by arithmetic yet, see `RENTED`.
     direct : Executable or None
         What all there is to running it is to run, under the settings that that is of.
+    told : (float, int)
+        What placement is told of a launch of it where it is `direct`, which machine code does: the microseconds that
+        it gains, and how many launches it stands for where they are sampled.
     is_written : bool
         The result, or what is made of it, has been seen to go into a part of an array.
     """
@@ -229,7 +243,10 @@ class BoundOp:
         "parameters",
         "planned",
         "rented",
+        "told",
     )
+
+    told: tuple[float, int]
 
     def __init__(self, op: Op, graphs: tuple[Graph, ...], layouts: tuple[Layout, ...], parameters: Any = ()) -> None:
         self.op = op
@@ -272,6 +289,14 @@ class BoundOp:
         if times == 1 or is_sampled() or balance.each:
             op, cost = self.op, self.host_cost()
             balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times)
+
+    def run_directly(self, executable: Executable) -> None:
+        """Let it be run by nothing but an Executable from now on; what is gathered is asked where it comes from."""
+        op = self.op
+        if not op.gathers:
+            gain = numpys_microseconds(self.host_cost(), op.host_weight) - op.price
+            self.told = gain, 1 if op.host_weight >= HEAVY else SAMPLED
+        self.direct = executable
 
     def alike(self) -> tuple[Any, tuple[int, ...]]:
         """Return what operations have in common that differ in sizes, and the size."""
@@ -387,7 +412,7 @@ class BoundOp:
             self.has_run = True
             if not (op.has_spare and executable.scratch_nbytes):
                 if op.variant is None and len(self.layouts) == 1 and not here.are_several:
-                    self.direct = executable
+                    self.run_directly(executable)
                 return executable.run_all(leaves)
             with device().pool.keeping_arrays():  # the other way costs less than their eviction
                 return executable.run_all(leaves)

@@ -325,7 +325,8 @@ def _evaluate(value: Value) -> tuple[Graph, Buffer]:
 
 def flush_all() -> None:
     """Compute everything pending, the latest first, so that what it passes on the way comes along."""
-    attempt(_flush, pending_storages)
+    if PENDING or CALLS:
+        attempt(_flush, pending_storages)
 
 
 def flush_device() -> None:

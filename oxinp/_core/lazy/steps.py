@@ -64,7 +64,7 @@ def _run_silent(steps: Sequence[Step], values: tuple[Any, ...]) -> None:
         kind = type(step)
         if kind is _MOST:  # spelled out
             step.launch(*step.pick(values))  # type: ignore[attr-defined]
-        elif kind is _MappedLaunchStep:
+        elif kind is MappedLaunchStep:
             call = step.calls.get(step.pick(values))  # type: ignore[attr-defined]
             step.launch(*(call or step.made(values)))  # type: ignore[attr-defined]
         else:
@@ -85,6 +85,11 @@ def queued(
     if is_of_arrays and count >= MIN_RECORDED:
         return _Again(steps[:num_queued], steps[num_queued:])
     return partial(_run_silent if num_queued == len(steps) else run_steps, steps)
+
+
+def is_silent(queue: Callable[..., object]) -> bool:
+    """Whether what `queued` returned runs the steps one by one, and no words are asked for."""
+    return type(queue) is partial and queue.func is _run_silent
 
 
 _OWN = "scratch", "flags"
@@ -199,7 +204,7 @@ class Step:
         raise NotImplementedError
 
 
-class _LaunchStep(Step):
+class LaunchStep(Step):
     """A launch whose parameters are values as they are."""
 
     __slots__ = ("launch", "pick")
@@ -216,7 +221,7 @@ class _LaunchStep(Step):
         self.launch(*self.pick(values))
 
 
-class _MappedLaunchStep(_LaunchStep):
+class MappedLaunchStep(LaunchStep):
     """A launch whose parameters are addresses inside buffers, or tensor maps of what lies there."""
 
     __slots__ = ("calls", "parameters")
@@ -256,7 +261,7 @@ def _map(address: int, spec: MapSpec, maps: dict[int, bytes]) -> bytes:
     return known
 
 
-_MOST = _LaunchStep
+_MOST = LaunchStep
 """What most steps are."""
 
 
@@ -315,10 +320,10 @@ def compiled(step: plan.Step, places: dict[str, range], *, is_beside: bool = Fal
     if isinstance(step, Launch):
         found = [(place, argument) for argument in step.arguments for place in places[argument.buffer]]
         if _is_plain(step.arguments):
-            made = _LaunchStep(step, [place for place, _ in found], is_beside=is_beside)
+            made = LaunchStep(step, [place for place, _ in found], is_beside=is_beside)
         else:
             parameters = [(place, argument.offset, argument.map) for place, argument in found]
-            made = _MappedLaunchStep(step, parameters, is_beside=is_beside)
+            made = MappedLaunchStep(step, parameters, is_beside=is_beside)
         made.has_flags = any(argument.buffer == "flags" for argument in step.arguments)
         return made
     made = {Fill: _FillStep, Copy: _CopyStep, Read: _ReadStep}[type(step)](step, places)

@@ -56,10 +56,11 @@ def _address(kind: type) -> int:
     code.load("rbx", "rbx")
     require_usual(call)
     _load_chain(call)
-    _load_program(call)
-    _allocate(call)
+    code.load("r15", "r13", GRAPH["program"])
+    load_program(call)
+    allocate(call, VALUE)
     _make_value(call)
-    _give(call)
+    give_operands(call, "r14", TUPLE_ITEMS + 8)
     _empty_pending(call)
     launch_given(call, GIVEN, has_grid=False)
     _weigh(call)
@@ -100,10 +101,9 @@ def _load_chain(call: Making) -> None:
     code.jump("undo", "ne")
 
 
-def _load_program(call: Making) -> None:
-    """Let the stack have the program, which takes its parameters as they come, and what launches it."""
+def load_program(call: Making) -> None:
+    """Let the stack have the program in `r15`, which takes its parameters as they come, and what launches it."""
     code = call.code
-    code.load("r15", "r13", GRAPH["program"])
     call.unless_type("r15", Executable, "undo")
     call.keep_at(KEPT, "r15")
     code.set("rdx", id(config))
@@ -117,8 +117,11 @@ def _load_program(call: Making) -> None:
     call.keep_at(COST, "rdx")
 
 
-def _allocate(call: Making) -> None:
-    """Let `rbp` have memory for the result, the lack of which is raised; the storage has to stay as it is."""
+def allocate(call: Making, at: int) -> None:
+    """Let `rbp` have memory for the result of the program in `r15`, the lack of which is raised.
+
+    Meanwhile what is in `r14` has to stay where it is, so far on in the object in `rbx`.
+    """
     code = call.code
     give(call, ("r15", _PROGRAM["nbytes"]))
     code.load("rdi", "r15", _PROGRAM["allocate"])
@@ -131,7 +134,7 @@ def _allocate(call: Making) -> None:
     code.jump("raised", "e")
     call.made(KEY, "rbp")
     call.unless_type("rbp", Buffer, "undo")
-    code.compare_with("rbx", VALUE, "r14")
+    code.compare_with("rbx", at, "r14")
     code.jump("undo", "ne")
 
 
@@ -143,8 +146,11 @@ def _make_value(call: Making) -> None:
     call.make_tuple(NEW, "rdi", ("r12", LAYOUT["graph"]), ("rsp", GRID), ("rsp", LEAVES))
 
 
-def _give(call: Making) -> None:
-    """Let the stack have the arguments of the launch: the address of the result and what is read."""
+def give_operands(call: Making, holder: str, at: int) -> None:
+    """Let the stack have the arguments of a launch: the address of the Buffer in `rbp`, and the leaves in a tuple.
+
+    That lies so far on in the object in a register.
+    """
     code = call.code
     code.compare_number_with("rbp", BUFFER_PTR, 0)
     code.jump("undo", "e")
@@ -152,7 +158,7 @@ def _give(call: Making) -> None:
     code.add("rsi", GIVEN)
     code.load("rdx", "rbp", BUFFER_PTR)
     push(call, "rdx")
-    push_entries(call, "r14", TUPLE_ITEMS + 8)
+    push_entries(call, holder, at)
     count_pushed(call)
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import SAMPLED, balance, is_sampled
+from oxinp._core.lazy.calls import Call
 from oxinp._core.lazy.chains import entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
@@ -213,6 +214,7 @@ def _numpys(path: str) -> Any:
 
 
 _RECORDING = (
+    Call.run,
     Layout.of,
     Stock.allocate,
     *(

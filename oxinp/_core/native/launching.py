@@ -180,28 +180,28 @@ def count_pushed(call: Making) -> None:
 
 def push_entries(call: Making, holder: str, at: int) -> None:
     """Let arguments more be the addresses of leaves, and numbers, of a tuple at an offset from a register."""
-    code = call.code
+    code, again, is_number, is_plain, are_given = call.code, *(call.new_label() for _ in range(4))
     code.load("r8", holder, at)
     code.load("r9", "r8", SIZE)
     code.compare_number("r9", MOST_GIVEN - 3)
     code.jump("undo", "g")
-    code.label("next entry")
+    code.label(again)
     code.compare_number("r9", 0)
-    code.jump("are given", "e")
+    code.jump(are_given, "e")
     code.add("r9", -1)
     code.load("rdi", "r8", TUPLE_ITEMS)
     code.add("r8", 8)
-    load_ptr(call, "rdi", "rdx", "is number")
+    load_ptr(call, "rdi", "rdx", is_number)
     push(call, "rdx")
-    code.jump("next entry")
-    code.label("is number")
+    code.jump(again)
+    code.label(is_number)
     code.load("rdx", "rdi", TYPE)
-    call.if_one_of("rdx", _NUMBERS, "is plain")
+    call.if_one_of("rdx", _NUMBERS, is_plain)
     code.jump("undo")
-    code.label("is plain")
+    code.label(is_plain)
     push(call, "rdi")
-    code.jump("next entry")
-    code.label("are given")
+    code.jump(again)
+    code.label(are_given)
 
 
 def _push_constants(call: Making) -> None:

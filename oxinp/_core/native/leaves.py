@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LEAF = offsets(Leaf, Leaf.__slots__)
-BUFFER_PTR = offsets(Buffer, ("ptr",))["ptr"]
+BUFFER_PTR, BUFFER_NBYTES = offsets(Buffer, ("ptr", "nbytes")).values()
 PENDING = offsets(Pending, ("_buffer", "call", "ptr"))
 
 
@@ -116,4 +116,13 @@ def make_entry(call: Making) -> None:
     call.put("r13", LEAF["buffer"], "rbp")
 
 
-__all__ = ["BUFFER_PTR", "PENDING", "load_buffer", "load_number", "load_ptr", "make_entry", "store_of_dtype"]
+__all__ = [
+    "BUFFER_NBYTES",
+    "BUFFER_PTR",
+    "PENDING",
+    "load_buffer",
+    "load_number",
+    "load_ptr",
+    "make_entry",
+    "store_of_dtype",
+]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from oxinp._core.lazy.balance import _SELECTED, NUM_SIZES, Balance, balance, is_sampled
 from oxinp._core.lazy.crossings import Crossings
 from oxinp._core.native import objects
-from oxinp._core.native.leaves import load_buffer, load_number
-from oxinp._core.native.making import LAYOUT, NUMBER, Making, offsets
+from oxinp._core.native.given import call_given, give, require_returned
+from oxinp._core.native.leaves import BUFFER_NBYTES, load_buffer, load_number
+from oxinp._core.native.making import LAYOUT, LEAVES, NUMBER, PTR, Making, offsets
 from oxinp._core.native.objects import NUMBER_VALUE, SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
 from oxinp._runtime.memory import Buffer
@@ -14,8 +15,10 @@ from oxinp._runtime.memory import Buffer
 _BALANCE = offsets(Balance, ("_beyond", "_crossings", "_last", "_unit", "_upload", "each", "has_waited", "reach"))
 _NO_UPLOAD = 0.0
 """What is left of uploads where they have been for what is not weighed."""
+_MOST = 8
+"""Launches that are noted together."""
+_note, _told = balance.note_launches, balance.told
 _LAST_CROSSED = offsets(Crossings, ("last",))["last"]
-_NBYTES = offsets(Buffer, ("nbytes",))["nbytes"]
 
 
 def weigh(call: Making, holder: str, at: int, python: str, due: str) -> None:
@@ -39,6 +42,7 @@ def weigh(call: Making, holder: str, at: int, python: str, due: str) -> None:
     code.store("rsp", NUMBER, "rax")
     code.compare("rbp", "rax")
     code.jump(is_less, "l")
+    _require_noted(call, python)
     _count_beyond(call, python)
     code.jump(is_done)
     code.label(is_less)
@@ -65,6 +69,78 @@ def tell_whether_due(call: Making, python: str, due: str) -> None:
     code.label(python)
     code.set("rbp", id(False))
     code.label(is_told)
+
+
+def tell(call: Making, layout: str, leaves: int, told: int) -> None:
+    """Let placement know of a launch for the layout in a register and the leaves in a tuple on the stack.
+
+    Where it is not like the last it is noted with others, at the next look at them.
+
+    Parameters
+    ----------
+    call : Making
+        Of which `rbp`, `r12` and `r15` change; what is raised is raised.
+    layout : str
+        Not one of those.
+    leaves, told : int
+        Where on the stack these are, see `BoundOp.told`.
+    """
+    code, is_less = call.code, call.new_label()
+    load_number(call, "rbp", layout, LAYOUT["nbytes"], "to tell")
+    code.set("r12", id(balance))
+    load_number(call, "rax", "r12", _BALANCE["reach"], "to tell")
+    code.store("rsp", NUMBER, "rax")
+    code.compare("rbp", "rax")
+    code.jump(is_less, "l")
+    _require_noted(call, "to note")
+    _count_beyond(call, "to note")
+    code.jump("is told")
+    code.label(is_less)
+    _find_largest(call, "rsp", leaves, "to tell")
+    code.compare_with("rsp", NUMBER, "rbp")
+    code.jump("to note", "le")
+    code.load("rax", "rsp", told)
+    code.set("rcx", id(1))
+    code.compare_with("rax", TUPLE_ITEMS + 8, "rcx")
+    code.jump("to note", "e")
+    _require_last(call, "to note")
+    code.set("rdi", id(is_sampled))
+    code.call(objects.address("PyObject_CallNoArgs"))
+    code.compare_number("rax", 0)
+    code.jump("raised", "e")
+    code.move("r12", "rax")  # which nobody counts
+    code.set("rcx", id(True))
+    code.compare("rax", "rcx")
+    code.jump("is told", "ne")
+    code.jump("to be noted")
+    code.label("to note")
+    code.set("r12", id(False))
+    code.label("to be noted")
+    _append(call, told)
+    code.jump("is told")
+    code.label("to tell")
+    give(call, (layout, LAYOUT["nbytes"]), ("rsp", leaves), ("rsp", told))
+    call_given(call, _told, 3)
+    require_returned(call)
+    code.label("is told")
+
+
+def _append(call: Making, told: int) -> None:
+    """Let the launches to be noted be one more, on `rbp` bytes, and have many noted; `r12` says whether it is due."""
+    code = call.code
+    code.move("rdi", "rbp")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(PTR, "rbp")
+    call.make_tuple(LEAVES, "rdi", "rbp", ("rsp", told), "r12")
+    code.set("rdi", id(balance.launches))
+    code.load("rsi", "rsp", LEAVES)
+    code.call(objects.address("PyList_Append"))
+    code.set("rdi", id(balance.launches))
+    code.compare_number_with("rdi", SIZE, _MOST)
+    code.jump("is told", "l")
+    code.set("rdi", id(_note))
+    code.call(objects.address("PyObject_CallNoArgs"))
+    require_returned(call)
 
 
 def _count_beyond(call: Making, label: str) -> None:
@@ -103,7 +179,7 @@ def _find_largest(call: Making, holder: str, at: int, label: str) -> None:
     code.add("r8", 8)
     load_buffer(call, "rdi", "rsi", again, label)
     call.unless_type("rsi", Buffer, label)
-    code.load("rdi", "rsi", _NBYTES)
+    code.load("rdi", "rsi", BUFFER_NBYTES)
     load_small(call, "rdx", "rdi", label)
     code.compare("rdx", "rbp")
     code.jump(again, "le")
@@ -112,9 +188,17 @@ def _find_largest(call: Making, holder: str, at: int, label: str) -> None:
     code.label(is_done)
 
 
+def _require_noted(call: Making, label: str) -> None:
+    """Go on where no launches are still to be noted."""
+    call.code.set("rdi", id(balance.launches))
+    call.code.compare_number_with("rdi", SIZE, 0)
+    call.code.jump(label, "ne")
+
+
 def _require_last(call: Making, label: str) -> None:
     """Go on where so many bytes as `rbp` says have the size of the last launch, since which nothing has been noted."""
     code, again, is_found = call.code, call.new_label(), call.new_label()
+    _require_noted(call, label)
     code.load("rsi", "r12", _BALANCE["_unit"])
     load_small(call, "r9", "rsi", label)
     code.compare_number("r9", 0)
@@ -145,4 +229,4 @@ def _require_last(call: Making, label: str) -> None:
     code.jump(label, "ne")
 
 
-__all__ = ["tell_whether_due", "weigh"]
+__all__ = ["tell", "tell_whether_due", "weigh"]

@@ -93,7 +93,7 @@ class Overwriting(BoundOp):
         self.has_run = True
         if not executable.scratch_nbytes:
             if not (self.may_overwrite or here.are_several):
-                self.direct = executable
+                self.run_directly(executable)
             return [executable.run(leaves)]
         if not _is_too_large(executable.scratch_nbytes):
             with suppress(MemoryError), device().pool.keeping_arrays():
