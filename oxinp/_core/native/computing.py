@@ -16,6 +16,7 @@ from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage, next_mask
 from oxinp._core.native import objects
+from oxinp._core.native.executing import allocate
 from oxinp._core.native.function import NONE, VALUE
 from oxinp._core.native.given import GIVEN, ROOM, call_given, give, require_returned
 from oxinp._core.native.launchers import launch_given
@@ -39,9 +40,8 @@ from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._core.native.operand import require_usual
 from oxinp._core.native.waiting import begin_pending, load_next_pending
 from oxinp._core.native.weighing import tell_whether_due, weigh
-from oxinp._runtime.memory import Buffer
 
-_PROGRAM = offsets(Executable, ("allocate", "arguments", "launch", "nbytes", "version"))
+_PROGRAM = offsets(Executable, ("arguments", "launch", "version"))
 _MOST = 64
 """Entries of `PENDING` that are looked at."""
 
@@ -56,11 +56,10 @@ def _address(kind: type) -> int:
     code.load("rbx", "rbx")
     require_usual(call)
     _load_chain(call)
-    code.load("r15", "r13", GRAPH["program"])
-    load_program(call)
-    allocate(call, VALUE)
+    _load_program(call)
+    _allocate(call)
     _make_value(call)
-    give_operands(call, "r14", TUPLE_ITEMS + 8)
+    _give(call)
     _empty_pending(call)
     launch_given(call, GIVEN, has_grid=False)
     _weigh(call)
@@ -101,9 +100,10 @@ def _load_chain(call: Making) -> None:
     code.jump("undo", "ne")
 
 
-def load_program(call: Making) -> None:
-    """Let the stack have the program in `r15`, which takes its parameters as they come, and what launches it."""
+def _load_program(call: Making) -> None:
+    """Let the stack have the program, which takes its parameters as they come, and what launches it."""
     code = call.code
+    code.load("r15", "r13", GRAPH["program"])
     call.unless_type("r15", Executable, "undo")
     call.keep_at(KEPT, "r15")
     code.set("rdx", id(config))
@@ -117,24 +117,12 @@ def load_program(call: Making) -> None:
     call.keep_at(COST, "rdx")
 
 
-def allocate(call: Making, at: int) -> None:
-    """Let `rbp` have memory for the result of the program in `r15`, the lack of which is raised.
-
-    Meanwhile what is in `r14` has to stay where it is, so far on in the object in `rbx`.
-    """
+def _allocate(call: Making) -> None:
+    """Let `rbp` have memory for the result, the lack of which is raised; the storage has to stay as it is."""
     code = call.code
-    give(call, ("r15", _PROGRAM["nbytes"]))
-    code.load("rdi", "r15", _PROGRAM["allocate"])
-    code.move("rsi", "rsp")
-    code.add("rsi", GIVEN)
-    code.set("rdx", 1)
-    code.set("rcx", 0)
-    code.call(objects.address("PyObject_Vectorcall"))
-    code.compare_number("rax", 0)
-    code.jump("raised", "e")
-    call.made(KEY, "rbp")
-    call.unless_type("rbp", Buffer, "undo")
-    code.compare_with("rbx", at, "r14")
+    allocate(call, "r15", "nbytes", KEY)
+    code.move("rbp", "rax")
+    code.compare_with("rbx", VALUE, "r14")
     code.jump("undo", "ne")
 
 
@@ -146,11 +134,8 @@ def _make_value(call: Making) -> None:
     call.make_tuple(NEW, "rdi", ("r12", LAYOUT["graph"]), ("rsp", GRID), ("rsp", LEAVES))
 
 
-def give_operands(call: Making, holder: str, at: int) -> None:
-    """Let the stack have the arguments of a launch: the address of the Buffer in `rbp`, and the leaves in a tuple.
-
-    That lies so far on in the object in a register.
-    """
+def _give(call: Making) -> None:
+    """Let the stack have the arguments of the launch: the address of the result and what is read."""
     code = call.code
     code.compare_number_with("rbp", BUFFER_PTR, 0)
     code.jump("undo", "e")
@@ -158,7 +143,7 @@ def give_operands(call: Making, holder: str, at: int) -> None:
     code.add("rsi", GIVEN)
     code.load("rdx", "rbp", BUFFER_PTR)
     push(call, "rdx")
-    push_entries(call, holder, at)
+    push_entries(call, "r14", TUPLE_ITEMS + 8)
     count_pushed(call)
 
 

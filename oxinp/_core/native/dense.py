@@ -98,7 +98,7 @@ def _put_usual(call: Making) -> None:
     call.put("r13", LAYOUT["_dense"], "r13")
 
 
-def of(kind: type, before: int | None) -> bytes:
+def layout_of(kind: type, before: int | None) -> bytes:
     """Return the code of a call of `Layout.of`, of a vector or of what its table has."""
     call = Making(kind, before)
     code = call.code
@@ -197,4 +197,4 @@ def _make_still(call: Making) -> None:
     call.make_tuple(KEY, "rsi", "r15", "r13")
 
 
-__all__ = ["dense_of", "of", "spread"]
+__all__ = ["dense_of", "layout_of", "spread"]

@@ -27,6 +27,7 @@ from oxinp._core.lazy.balance import SAMPLED, balance, is_sampled
 from oxinp._core.lazy.calls import Call
 from oxinp._core.lazy.chains import entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
+from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.placement import wants_mirror
@@ -213,8 +214,15 @@ def _numpys(path: str) -> Any:
     return getattr(sys.modules.get(f"numpy.{module}" if module else "numpy"), name, None)
 
 
+def _name_of(function: Any) -> str:
+    """Return how the module that writes the code of a function, or of a method, names that."""
+    name: str = function.__qualname__
+    return name.replace(".", "_").lower()
+
+
 _RECORDING = (
     Call.run,
+    Executable.run,
     Layout.of,
     Stock.allocate,
     *(
@@ -252,7 +260,7 @@ def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> I
         *((getattr(ufunc, name), name, "method_of_ufuncs") for name in names.OF_UFUNCS),
         *((getattr(kind, name).fget, name, "attribute") for name in names.ATTRIBUTES),
         (part_of, "part_of", "part_of_layout"),
-        *((function, function.__name__, "internal") for function in _RECORDING),
+        *((function, _name_of(function), "internal") for function in _RECORDING),
     ):
         if type(function) is FunctionType and function not in known:
             yield _Call(function, name, of)

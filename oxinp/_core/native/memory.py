@@ -19,7 +19,7 @@ _BLOCK = offsets(Block, ("home", "nbytes", "pool", "ptr"))
 _BUFFER = offsets(Buffer, ("_block", "nbytes", "ptr"))
 
 
-def allocate(kind: type, before: int | None) -> bytes:
+def stock_allocate(kind: type, before: int | None) -> bytes:
     """Return the code of a call of `Stock.allocate`.
 
     Nothing that it calls before the block is taken runs other code, which might take it, too.
@@ -164,4 +164,4 @@ def finalize(kind: type, before: int) -> bytes:
     return code.assembled()
 
 
-__all__ = ["allocate"]  # of which functions of Python's have the names
+__all__ = ["stock_allocate"]  # of which functions of Python's have the names

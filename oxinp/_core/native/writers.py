@@ -15,6 +15,7 @@ from oxinp._core.native import (
     computing,
     dense,
     elements,
+    executing,
     lifetime,
     lines,
     memory,
@@ -40,7 +41,7 @@ from oxinp._runtime.memory import Buffer
 _ROWS = {row.name: row for row in UFUNCS}
 _RECORDING = {
     name: getattr(module, name)
-    for module in (nodes, computing, dense, lines, reading, renewing, running, memory, writing)
+    for module in (nodes, computing, dense, executing, lines, reading, renewing, running, memory, writing)
     for name in module.__all__
 }
 

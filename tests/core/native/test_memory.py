@@ -21,7 +21,7 @@ def _pool(make_free_list=list):
 
 
 def test_memory_that_is_free_is_handed_out_as_python_does():
-    ask, draw = _code("allocate"), random.Random(3)
+    ask, draw = _code("stock_allocate"), random.Random(3)
     one, other = _pool(), _pool()
     sizes = [1, 511, 512, 513, 5000, 70_000, (1 << 20) + 7, 3 << 30, 5 << 31]
     held = [], []
@@ -58,7 +58,7 @@ def test_everything_else_is_left_to_python():
     class Free(list):
         pass
 
-    ask, pool = _code("allocate"), _pool(Free)
+    ask, pool = _code("stock_allocate"), _pool(Free)
     buffer = pool.allocate(1000)
     assert ask(pool.stock(0), 1000) is None
     del buffer
@@ -69,7 +69,7 @@ def test_everything_else_is_left_to_python():
 
 
 def test_nothing_leaks():
-    ask, pool = _code("allocate"), _pool()
+    ask, pool = _code("stock_allocate"), _pool()
     stock = pool.stock(0)
     buffer = pool.allocate(1000)
     block = buffer._block

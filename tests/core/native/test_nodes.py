@@ -135,7 +135,7 @@ def test_spread_vectors_are_what_python_makes(make, axis):
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i8", "?", "c16", "f2", "M8[s]", "U3"])
 def test_layouts_without_gaps_are_what_python_makes(kind):
-    ask, dtype, n = _code("of"), np.dtype(kind), next(SIZES)
+    ask, dtype, n = _code("layout_of"), np.dtype(kind), next(SIZES)
     is_answered = dtype.kind not in "MU"
     found = ask(dtype, (n,))
     assert (found is not None) == is_answered
@@ -597,7 +597,7 @@ def test_nothing_leaks():
         (_code("leaf"), (line_layout(FLOAT, layout.size, 8, 16),)),
         (_code("spread"), (layout, (layout.size, 3), 0)),
         (_code("spread"), (layout, (layout.size, 0), 0)),
-        (_code("of"), (FLOAT, (layout.size,))),
+        (_code("layout_of"), (FLOAT, (layout.size,))),
         (_code("chain"), (x,)),
         (_code("operand"), (part,)),
         (_code("operand"), (x,)),

@@ -1,0 +1,259 @@
+"""An Executable is run into a new Buffer, in machine code: what `Executable.run` does.
+
+What it is applied to is computed first, where that waits to be. Whatever is not as usual is left to Python, which
+begins again.
+"""
+
+from __future__ import annotations
+
+import functools
+
+from oxinp._core.lazy.calls import Call, Pending
+from oxinp._core.lazy.executor import Executable, addresses
+from oxinp._core.lazy.steps import LaunchStep, MappedLaunchStep
+from oxinp._core.native import objects
+from oxinp._core.native.apart import INDEX
+from oxinp._core.native.function import NONE
+from oxinp._core.native.given import GIVEN, MOST_GIVEN, ROOM, call_given, give, require_returned
+from oxinp._core.native.launchers import launch_given
+from oxinp._core.native.launching import count_pushed, push, push_entries
+from oxinp._core.native.leaves import BUFFER_PTR
+from oxinp._core.native.locking import answered
+from oxinp._core.native.making import COST, ENTRY, GIVEN_VALUE, GRID, KEPT, KEY, NEW, NEW_GRAPH, NUMBER, Making, offsets
+from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS
+from oxinp._core.native.operand import require_usual
+from oxinp._runtime.memory import Buffer
+
+_EXECUTABLE = offsets(
+    Executable, ("allocate", "arguments", "flags", "is_silent", "launch", "nbytes", "scratch_nbytes", "steps")
+)
+_PENDING_CALL = offsets(Pending, ("call",))["call"]
+_STEP = offsets(LaunchStep, ("launch", "pick")) | offsets(MappedLaunchStep, ("calls",))
+
+
+@functools.cache
+def address_of(kind: type) -> int:
+    """Return where the code lies that runs an Executable for leaves, given where both are; 0 if the system forbids it.
+
+    It returns the Buffer, or 0 where an error has been raised, or Python is to do it.
+    """
+    call = Making(kind, None, ROOM)
+    code = call.code
+    call.begin()
+    call.begin_made()
+    code.load("r14", "rbx")
+    code.load("r12", "rbx", 8)
+    call.unless_type("r14", Executable, "undo")
+    call.unless_type("r12", tuple, "undo")
+    call.keep_at(KEPT, "r14")
+    call.keep_at(GIVEN_VALUE, "r12")
+    require_usual(call)
+    code.set("rcx", id(addresses))
+    code.compare_with("r14", _EXECUTABLE["arguments"], "rcx")
+    code.jump("undo", "ne")
+    code.load("rdx", "r14", _EXECUTABLE["launch"])
+    call.keep_at(COST, "rdx")
+    _run_operands(call)
+    allocate(call, "r14", "nbytes", KEY)
+    code.set("rcx", id(True))
+    code.compare_with("r14", _EXECUTABLE["is_silent"], "rcx")
+    code.jump("has steps", "e")
+    _give(call, is_of_steps=False)
+    launch_given(call, GIVEN, has_grid=False)
+    code.jump("has run")
+    _run_steps(call)
+    code.label("has run")
+    code.load("r14", "rsp", KEY)
+    call.keep("r14")
+    code.jump("give back")
+    return call.end_made()
+
+
+def executable_run(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `Executable.run`."""
+    return answered(kind, before, 2, address_of(kind))
+
+
+def allocate(call: Making, executable: str, nbytes: str, place: int) -> None:
+    """Let the stack have a Buffer of what an Executable says, which `rax` has, too; the lack of memory is raised."""
+    code = call.code
+    give(call, (executable, _EXECUTABLE[nbytes]))
+    code.load("rdi", executable, _EXECUTABLE["allocate"])
+    _call_given(call, "rdi")
+    code.compare_number("rax", 0)
+    code.jump("raised", "e")
+    call.made(place, "rax")
+    call.unless_type("rax", Buffer, "undo")
+    code.compare_number_with("rax", BUFFER_PTR, 0)
+    code.jump("undo", "e")
+
+
+def _run_operands(call: Making) -> None:
+    """Have those leaves computed that calls wait to."""
+    code = call.code
+    code.load("rax", "r12", SIZE)
+    code.store("rsp", INDEX, "rax")
+    code.label("next leaf")
+    code.compare_number_with("rsp", INDEX, 0)
+    code.jump("are computed", "e")
+    code.decrement("rsp", INDEX)
+    code.load("rcx", "rsp", INDEX)
+    code.load_at("rdi", "r12", "rcx", 8, TUPLE_ITEMS)
+    call.unless_type("rdi", Pending, "next leaf")
+    code.load("rdx", "rdi", _PENDING_CALL)
+    code.set("rcx", NONE)
+    code.compare("rdx", "rcx")
+    code.jump("next leaf", "e")
+    call.keep_at(ENTRY, "rdx")
+    give(call, "rdx")
+    call_given(call, Call.run, 1)
+    require_returned(call)
+    call.release(ENTRY)
+    code.jump("next leaf")
+    code.label("are computed")
+
+
+def _give(call: Making, *, is_of_steps: bool) -> None:
+    """Let the stack have what a launch is given: the result's address, what `rdx` has and the flags, and operands."""
+    code = call.code
+    code.load("rax", "rsp", KEY)
+    code.load("rax", "rax", BUFFER_PTR)
+    code.move("rsi", "rsp")
+    code.add("rsi", GIVEN)
+    push(call, "rax")
+    if is_of_steps:
+        push(call, "rdx")
+        code.load("rdx", "r14", _EXECUTABLE["flags"])
+        push(call, "rdx")
+    push_entries(call, "rsp", GIVEN_VALUE)
+    count_pushed(call)
+
+
+def _run_steps(call: Making) -> None:
+    """Lay out ``has steps``: launch one step after the other of the Executable in `r14`."""
+    code = call.code
+    code.label("has steps")
+    _make_values(call)
+    code.set("rdx", NONE)
+    call.keep_at(GRID, "rdx")
+    code.set("rax", 0)
+    code.store("rsp", INDEX, "rax")
+    code.label("next step")
+    code.load("rdx", "r14", _EXECUTABLE["steps"])
+    code.load("rcx", "rsp", INDEX)
+    code.compare_with("rdx", SIZE, "rcx")
+    code.jump("has run", "e")
+    code.increment("rsp", INDEX)
+    code.load("rdx", "rdx", LIST_ITEMS)
+    code.load_at("rbp", "rdx", "rcx", 8)
+    call.unless_type("rbp", LaunchStep, "is mapped")
+    _pick(call)
+    call.unless_type("rax", tuple, "in Python")
+    code.move("r8", "rax")
+    code.add("r8", TUPLE_ITEMS)
+    code.jump("is picked")
+    code.label("is mapped")
+    call.unless_type("rbp", MappedLaunchStep, "in Python")
+    _pick(call)
+    code.load("rdi", "rbp", _STEP["calls"])
+    code.move("rsi", "rax")
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("in Python", "e")
+    code.move("rdx", "rax")
+    _hold(call, GRID, "rdx")
+    code.load("rax", "rsp", GRID)
+    code.load("r8", "rax", LIST_ITEMS)
+    code.label("is picked")
+    _launch_step(call)
+    code.jump("next step")
+    code.label("in Python")
+    give(call, ("rsp", NEW_GRAPH))
+    _call_given(call, "rbp")
+    require_returned(call)
+    code.jump("next step")
+
+
+def _make_values(call: Making) -> None:
+    """Let the stack have a tuple of what steps are given: the result's address, workspace, flags and operands."""
+    code = call.code
+    code.set("rdx", id(0))
+    code.compare_with("r14", _EXECUTABLE["scratch_nbytes"], "rdx")
+    code.jump("has workspace", "e")
+    allocate(call, "r14", "scratch_nbytes", NEW)
+    code.load("rdx", "rax", BUFFER_PTR)
+    code.label("has workspace")
+    _give(call, is_of_steps=True)
+    code.load("rdi", "rsp", NUMBER)
+    code.call(objects.address("PyTuple_New"))
+    call.made(NEW_GRAPH, "rdi")
+    code.load("r9", "rsp", NUMBER)
+    code.move("rsi", "rsp")
+    code.add("rsi", GIVEN)
+    code.label("next value")
+    code.load("rdx", "rsi")
+    code.store("rdi", TUPLE_ITEMS, "rdx")
+    call.keep("rdx")
+    for each in ("rsi", "rdi"):
+        code.add(each, 8)
+    code.add("r9", -1)
+    code.jump("next value", "ne")
+
+
+def _pick(call: Making) -> None:
+    """Let `rax` and the stack have what the step in `rbp` picks of the values."""
+    code = call.code
+    give(call, ("rsp", NEW_GRAPH))
+    code.load("rdi", "rbp", _STEP["pick"])
+    _call_given(call, "rdi")
+    code.compare_number("rax", 0)
+    code.jump("raised", "e")
+    code.store("rsp", NUMBER, "rax")
+    call.release(GRID)
+    code.load("rax", "rsp", NUMBER)
+    code.store("rsp", GRID, "rax")
+
+
+def _launch_step(call: Making) -> None:
+    """Launch the step in `rbp` with as many parameters as what is in `rax` has, which lie where `r8` says."""
+    code = call.code
+    code.load("r9", "rax", SIZE)
+    code.compare_number("r9", MOST_GIVEN - 3)
+    code.jump("in Python", "g")
+    code.move("rsi", "rsp")
+    code.add("rsi", GIVEN)
+    code.store("rsp", NUMBER, "r9")
+    code.label("next parameter")
+    code.compare_number("r9", 0)
+    code.jump("has parameters", "e")
+    code.add("r9", -1)
+    code.load("rdx", "r8")
+    code.add("r8", 8)
+    push(call, "rdx")
+    code.jump("next parameter")
+    code.label("has parameters")
+    code.load("rdx", "rbp", _STEP["launch"])
+    _hold(call, COST, "rdx")
+    launch_given(call, GIVEN, has_grid=False)
+
+
+def _hold(call: Making, place: int, register: str) -> None:
+    """Let a place on the stack have an object in place of the one that it has."""
+    call.keep(register)
+    call.code.load("r15", "rsp", place)
+    call.code.store("rsp", place, register)
+    call.drop("r15")
+
+
+def _call_given(call: Making, function: str) -> None:
+    """Let `rax` have what a register's function returns for the argument on the stack."""
+    code = call.code
+    code.move("rdi", function)
+    code.move("rsi", "rsp")
+    code.add("rsi", GIVEN)
+    code.set("rdx", 1)
+    code.set("rcx", 0)
+    code.call(objects.address("PyObject_Vectorcall"))
+
+
+__all__ = ["executable_run"]  # of which functions of Python's have the names
