@@ -124,6 +124,12 @@ def is_finaliser(frame: FrameType | None) -> bool:
     return False
 
 
+@spells_attempt
+def is_part() -> bool:
+    """Whether machine code, which asks this, runs as a part of what has taken the lock, and is repeated with it."""
+    return FIRST_LOCK._is_owned() and not is_finaliser(sys._getframe(0))
+
+
 def _complete(build: Callable[[], object]) -> None:
     """Build something inside of an attempt, with what it misses in turn."""
     while True:

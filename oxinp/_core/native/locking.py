@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from oxinp._core.lazy.building import Missing
+from oxinp._core.lazy.building import Missing, is_part
 from oxinp._core.native import objects
 from oxinp._core.native.given import GIVEN, ROOM, call_given, give
 from oxinp._core.native.making import KEPT, Making
@@ -18,7 +18,7 @@ def locked(kind: type, address: int, failed: Callable[..., object] | None = None
     """Return where the code lies that runs other code under the device's lock, unless another thread has it.
 
     It is given where the arguments are, and returns a new reference; or 0 where an error has been raised, and where
-    Python is to do it, which is so, too, where something is to be built first.
+    Python is to do it, which is so, too, where something is to be built first; but for what is a part of what does so.
 
     Parameters
     ----------
@@ -53,12 +53,18 @@ def locked(kind: type, address: int, failed: Callable[..., object] | None = None
         give(call, ("rbx", 0))
         call_given(call, failed, 1)  # returns None, which is not counted
     let_go(call)
+    code.set("r12", id(True))
+    code.set("rcx", id(Missing))
+    code.compare_with("rsp", KEPT, "rcx")
+    code.jump("is known", "ne")
+    code.set("rdi", id(is_part))
+    code.call(objects.address("PyObject_CallNoArgs"))
+    code.move("r12", "rax")  # which nobody counts
+    code.label("is known")
     _call_with_error(call, "PyErr_Restore", is_by_address=False)
-    code.set("rdi", id(Missing))
-    code.call(objects.address("PyErr_ExceptionMatches"))
-    code.store("rsp", GIVEN, "rax")
-    code.test_with("rsp", GIVEN, 1)
-    code.jump("not at once", "ne")
+    code.set("rcx", id(True))
+    code.compare("r12", "rcx")
+    code.jump("not at once", "ne")  # it is to be built first
     code.set("rax", 0)
     code.jump("return")
     code.label("not at once")  # another thread has the lock, or there was no memory

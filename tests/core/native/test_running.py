@@ -12,7 +12,7 @@ from oxinp._config import config
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import SAMPLED, Balance, balance
 from oxinp._core.lazy.building import Missing
-from oxinp._core.lazy.calls import CALLS, Call
+from oxinp._core.lazy.calls import CALLS, Call, Pending
 from oxinp._core.native import objects
 from oxinp._runtime.backend import FIRST_LOCK
 from tests.comparator import assert_same
@@ -217,6 +217,42 @@ def test_what_is_to_be_built_is_built_without_the_lock():
     assert is_built
     assert call.leaves is None
     assert_same(array, arrays(numpy)["a"].sum(axis=0))
+
+
+def test_what_many_calls_wait_for_is_asked_for_once_and_built():
+    given = arrays(oxinp)
+    expression = "np.cumsum(total * 0.5)"
+
+    def chain():
+        made = given["c"]
+        for _ in range(14):
+            made = eval(expression, {**given, "total": made})  # noqa: S307 - one of the table's
+        return made
+
+    for _ in range(12):
+        oxinp.evaluate(chain())
+    made, tries, is_built = chain(), [], []
+    (first,) = [call for call in [reference() for reference in CALLS] if type(call.leaves[0]) is not Pending]
+    executable = first.bound.direct
+    before = executable.launch
+
+    def misses(*values):
+        tries.append(values)
+        if not is_built:
+            raise Missing(lambda: is_built.append(True))
+        before(*values)
+
+    executable.launch, executable.is_silent = misses, False
+    try:
+        oxinp.evaluate(made)
+    finally:
+        executable.launch = before
+    assert is_built
+    assert len(tries) <= 14 + 6  # of which each has a launch
+    wanted = numpy.arange(3.0 * N)
+    for _ in range(14):
+        wanted = numpy.cumsum(wanted * 0.5)
+    assert_same(made, wanted, ulp=1000)
 
 
 def test_memory_may_have_the_call_itself_run():
