@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from oxinp._core.lazy.building import Missing, is_part
 from oxinp._core.native import objects
-from oxinp._core.native.given import GIVEN, ROOM, call_given, give
+from oxinp._core.native.given import ROOM, call_given, give
 from oxinp._core.native.making import KEPT, Making
 from oxinp._runtime.backend import FIRST_LOCK
 
