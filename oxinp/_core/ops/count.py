@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy import placement
+from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
@@ -158,7 +159,9 @@ def edges_of(array: Handle, bins: Any, limits: Any) -> tuple[np.ndarray[Any, Any
     is_uniform = np.ndim(bins) == 0
     seen = np.empty(0, dtype)
     if is_uniform and limits is None:
-        seen = np.array([dtype.type(reduce(row, array)) for row in (MIN, MAX)], dtype)
+        extrema = [reduce(row, array) for row in (MIN, MAX)]
+        evaluate(*extrema)  # so that they are waited for once
+        seen = np.array([dtype.type(each) for each in extrema], dtype)
     return np.histogram_bin_edges(seen, bins, limits), is_uniform
 
 

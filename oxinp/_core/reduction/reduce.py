@@ -52,6 +52,8 @@ NO_INITIAL = np._NoValue
 
 _WHERE = new_table()  # (row, graph, dtype, axis, the mask's graph) -> BoundOp, of what a mask selects
 _MET = new_table()  # (row, graph, dtype, axis) -> BoundOp, of all elements or along an axis of a matrix
+_KEPT = "kept"
+"""What stands before an axis there, in a tuple, where results keep it."""
 
 
 def reduce(
@@ -97,7 +99,6 @@ def reduce(
     """
     is_usual = (
         out is None
-        and keepdims is False
         and initial is NO_INITIAL
         and mean is None
         and type(ddof) is int
@@ -107,7 +108,8 @@ def reduce(
         and current() is quiet.state
     )
     is_plain = is_usual and where is True
-    if is_plain and dtype is None and (axis is None or (type(axis) is int and array._layout.ndim == 2)):
+    is_kept = keepdims is not False
+    if is_plain and not is_kept and dtype is None and (axis is None or (type(axis) is int and array._layout.ndim == 2)):
         total = reduced(row, chain(array), axis=axis)
         if total is not None:
             return total
@@ -159,7 +161,10 @@ def reduce(
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average:
         _tell_of_few(row, array, where, axes, ddof, has_axes=result.ndim > 0)
-    if is_usual and (is_plain or is_masked):
+    if is_kept:
+        if is_plain and keepdims is True and dtype is None:
+            _keep_met(row, value[0], axis, (_KEPT, axis), bound)
+    elif is_usual and (is_plain or is_masked):
         _keep(row, value[0], dtype, axis, bound)
     total = _deferred(bound, leaves, value[2])
     if claim is not None:
@@ -223,11 +228,17 @@ def _keep(row: ReductionRow, graph: Graph, dtype: np.dtype[Any] | None, axis: An
     wanted: Reduced = bound.parameters
     own, ndim = bound.graphs[0], graph.layout.ndim
     is_whole = len(wanted.axes) == ndim
-    if bound.met >= MEETINGS and dtype is None and _is_plain_axis(axis):
-        remember(_MET, (row, graph, None, axis), bound)
+    if dtype is None:
+        _keep_met(row, graph, axis, axis, bound)
     if is_whole or (type(axis) is int and ndim == 2):
         known = _Known(bound.op, own.structure, own.dtype, wanted, bound.layouts[0])
         graph.structure.plans[row, ndim, dtype, None if is_whole else axis] = known
+
+
+def _keep_met(row: ReductionRow, graph: Graph, axis: Any, known_by: Any, bound: BoundOp) -> None:
+    """Let `reduced` know a reduction of this very chain, once it has been met often enough, by what its axis is."""
+    if bound.met >= MEETINGS and _is_plain_axis(axis):
+        remember(_MET, (row, graph, None, known_by), bound)
 
 
 def again(
@@ -240,19 +251,26 @@ def again(
     row : ReductionRow
     array : Handle
     args, kwargs
-        What a method is given: an axis at most.
+        What a method is given: an axis at most, and that it is kept.
     dtype : numpy.dtype, optional
         As of `reduce`.
     """
-    if len(args) + len(kwargs) > 1 or (kwargs and "axis" not in kwargs):
+    is_kept = bool(kwargs) and kwargs.get("keepdims") is True
+    if len(args) + len(kwargs) - is_kept > 1 or (len(kwargs) > is_kept and "axis" not in kwargs):
         return None
     axis = args[0] if args else kwargs.get("axis")
-    if array._known is None and row.name in _OF_CHOSEN and (chosen := reducible(array, axis)) is not None:
+    if (
+        not is_kept
+        and array._known is None
+        and row.name in _OF_CHOSEN
+        and (chosen := reducible(array, axis)) is not None
+    ):
         return _reduced_where(row, chosen, dtype)
     if (array._known or array._layout).nbytes < balance.limit or current() is not quiet.state:
         return None
-    is_plain = axis is None or type(axis) is int or _is_plain_axis(axis)
-    return reduced(row, chain(array), dtype, axis) if is_plain else None
+    if axis is not None and type(axis) is not int and not _is_plain_axis(axis):
+        return None
+    return reduced(row, chain(array), dtype, (_KEPT, axis) if is_kept else axis)
 
 
 def _reduced_where(row: ReductionRow, chosen: Reducible, dtype: np.dtype[Any] | None) -> Any:
