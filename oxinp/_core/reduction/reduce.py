@@ -99,6 +99,7 @@ def reduce(
     """
     is_usual = (
         out is None
+        and type(keepdims) is bool
         and initial is NO_INITIAL
         and mean is None
         and type(ddof) is int
@@ -108,8 +109,12 @@ def reduce(
         and current() is quiet.state
     )
     is_plain = is_usual and where is True
-    is_kept = keepdims is not False
-    if is_plain and not is_kept and dtype is None and (axis is None or (type(axis) is int and array._layout.ndim == 2)):
+    if (
+        is_plain
+        and not keepdims
+        and dtype is None
+        and (axis is None or (type(axis) is int and array._layout.ndim == 2))
+    ):
         total = reduced(row, chain(array), axis=axis)
         if total is not None:
             return total
@@ -161,11 +166,8 @@ def reduce(
         leaves = (*leaves, *_parameters(row, op, count, ddof, dtypes.accumulated, initial))
     if row.is_average:
         _tell_of_few(row, array, where, axes, ddof, has_axes=result.ndim > 0)
-    if is_kept:
-        if is_plain and keepdims is True and dtype is None:
-            _keep_met(row, value[0], axis, (_KEPT, axis), bound)
-    elif is_usual and (is_plain or is_masked):
-        _keep(row, value[0], dtype, axis, bound)
+    if is_usual and (is_plain or is_masked):
+        _keep(row, value[0], dtype, axis, bound, is_kept=keepdims)
     total = _deferred(bound, leaves, value[2])
     if claim is not None:
         result = wrap_result(total, as_array=True)
@@ -223,22 +225,20 @@ class _Known(NamedTuple):
     result: Layout
 
 
-def _keep(row: ReductionRow, graph: Graph, dtype: np.dtype[Any] | None, axis: Any, bound: BoundOp) -> None:
+def _keep(
+    row: ReductionRow, graph: Graph, dtype: np.dtype[Any] | None, axis: Any, bound: BoundOp, *, is_kept: bool
+) -> None:
     """Let `reduced` know a reduction of a chain, and others like it if it is of all, or along an axis of a matrix."""
     wanted: Reduced = bound.parameters
     own, ndim = bound.graphs[0], graph.layout.ndim
     is_whole = len(wanted.axes) == ndim
-    if dtype is None:
-        _keep_met(row, graph, axis, axis, bound)
+    if bound.met >= MEETINGS and dtype is None and _is_plain_axis(axis):
+        remember(_MET, (row, graph, None, (_KEPT, axis) if is_kept else axis), bound)
+    if is_kept:
+        return
     if is_whole or (type(axis) is int and ndim == 2):
         known = _Known(bound.op, own.structure, own.dtype, wanted, bound.layouts[0])
         graph.structure.plans[row, ndim, dtype, None if is_whole else axis] = known
-
-
-def _keep_met(row: ReductionRow, graph: Graph, axis: Any, known_by: Any, bound: BoundOp) -> None:
-    """Let `reduced` know a reduction of this very chain, once it has been met often enough, by what its axis is."""
-    if bound.met >= MEETINGS and _is_plain_axis(axis):
-        remember(_MET, (row, graph, None, known_by), bound)
 
 
 def again(
