@@ -138,10 +138,19 @@ def required_gpu():
 
 @pytest.fixture
 def config():
-    """Return `oxinp.config`; whatever the test sets is put back."""
+    """Return `oxinp.config`; whatever the test sets is put back.
+
+    What it leaves as it is is not set: to look through all places of machine code takes longer than most tests.
+    """
     module = importlib.import_module("oxinp._config")
-    with module.config.override(**{row.name: getattr(module.config, row.name) for row in module.SETTINGS}):
-        yield module.config
+    config = module.config
+    before = {row.name: getattr(config, row.name) for row in module.SETTINGS}
+    config.renew()
+    yield config
+    for name, value in before.items():
+        if getattr(config, name) != value:
+            setattr(config, name, value)
+    config.renew()
 
 
 DEFAULT = pytest.param(65536, marks=pytest.mark.slow, id="threshold-64K")  # of small arrays it is infinity

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from oxinp._ptx import fused
 from oxinp._ptx.truths import all_of, any_of
 
 # An array of lanes; the stubs of NumPy lose the type wherever dtypes are run-time values.
@@ -277,7 +278,8 @@ _F64, _I64 = np.dtype(np.float64), np.dtype(np.int64)
 def fma(a: Array, b: Array, c: Array) -> Array:
     """``a * b + c`` with one rounding, for f16, f32 and f64."""
     if a.dtype == _F64:
-        return _fma64(a, b, c)
+        result = fused.multiply_add(a, b, c)
+        return _fma64(a, b, c) if result is None else result
     # The product is exact in f64. The sum is rounded there and once more here, which is wrong at most where it is half
     # way between two numbers of the type, and among its subnormal numbers, where half way is elsewhere.
     total = a.astype(_F64) * b.astype(_F64) + c.astype(_F64)

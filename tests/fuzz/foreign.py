@@ -204,3 +204,8 @@ def scipy(xp: Any, name: str) -> Any:
     """Return SciPy's submodule, that of the namespace where it has its own."""
     own = getattr(xp, "__name__", "") == "oxinp"
     return importlib.import_module(f"{'oxinp.' if own else ''}scipy.{name}")
+
+
+def given_back(form: Any, q: Any) -> Any:
+    """Return the matrix, or the stack of them, that has a form in an orthonormal basis."""
+    return q @ form @ q.swapaxes(-1, -2)

@@ -50,6 +50,14 @@ TRANSFORMS = (
     "{G}.czt({x} * 1.0)",
     "{G}.periodogram({x} * np.float32(1))[1]", "{G}.zoom_fft({x} * 1.0, [0.1, 0.4])",
 )  # fmt: skip
+# The Hessenberg form of a matrix of low rank is unique as far as its first subdiagonal element that is no more than
+# rounding errors; after that the reflections are theirs. What every such form has: it gives the matrix back, and its
+# norm, by a basis that is orthonormal and begins with the first axis.
+HESSENBERG = (
+    "foreign.given_back(*{L}.hessenberg({m}, calc_q=True))",
+    "foreign.given_back(np.eye({m}.shape[-1], dtype={m}.dtype), {L}.hessenberg({m}, calc_q=True)[1])",
+    "{L}.hessenberg({m}, calc_q=True)[1][..., 0]", "np.linalg.norm({L}.hessenberg({m}))",
+)  # fmt: skip
 # {m} is a matrix with a large diagonal (or a stack of them), whose condition is below 2; {s} a symmetric one, {t}
 # one of two dimensions, {d} and {e} are of double precision; {L} is scipy.linalg.
 MATRIX_FUNCTIONS = (
@@ -66,7 +74,7 @@ MATRIX_FUNCTIONS = (
     "np.linalg.matrix_norm({m})", "np.linalg.vector_norm({m}, axis=0)", "np.linalg.trace({m})",
     "np.linalg.outer({m}[0], {m}[0])", "np.linalg.det({m}[..., :1, :1])",  # the exponential of a logarithm
     "np.sort(abs(np.linalg.eigvals({m})))", "np.sort(abs(np.linalg.eig({m})[0]))", "np.linalg.tensorsolve({m}, {m}[0])",
-    "{L}.lu({m})[2]", "{L}.ldl({s})[1]", "abs({L}.hessenberg({m}))", "{L}.expm({m} / 400)",
+    "{L}.lu({m})[2]", "{L}.ldl({s})[1]", *HESSENBERG, "{L}.expm({m} / 400)",
     "{L}.sqrtm({d})",
     "{L}.logm({d})", "{L}.cosm({m} / 400)", "{L}.sinhm({m} / 400)", "{L}.tanm({m} / 900)",
     "{L}.polar({m})[1]",
@@ -94,6 +102,7 @@ EXACT_MATRIX_FUNCTIONS = (
     "np.linalg.matrix_transpose({m})", "np.linalg.diagonal({m})", "np.linalg.inv({m}.ravel())",
     "np.linalg.svd({m})[0].shape", "np.linalg.qr({m})[1].shape", "{L}.bandwidth({m})", "{L}.issymmetric({s})",
     "{L}.ishermitian({m})", "{L}.null_space({m}).shape", "{L}.orth({m}).shape", "{L}.schur({m})[0].shape",
+    "np.tril({L}.hessenberg({m}), -2)",
 )  # fmt: skip
 LARGEST_MATRIX = 9
 NORMWISE = 300.0  # units of eps

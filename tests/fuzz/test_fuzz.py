@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings, strategies
 import oxinp
 from tests.fuzz.draw import Draw, RandomDraw
 from tests.fuzz.generate import generate, generate_seeded, profiles_for
-from tests.fuzz.program import Normwise, Reduction
+from tests.fuzz.program import Normwise, Program, Reduction
 from tests.fuzz.regressions import PROGRAMS
 from tests.fuzz.rules_foreign import foreign_class
 from tests.fuzz.rules_functions import EXACT, ROUNDED
-from tests.fuzz.rules_library import NORMWISE
+from tests.fuzz.rules_library import HESSENBERG, NORMWISE, normwise
 from tests.fuzz.rules_make import REARRANGEMENTS
 from tests.fuzz.scope import Scope
 from tests.fuzz.twin import find_difference, raising_statements
@@ -91,6 +91,19 @@ def test_rounding_errors_of_sums_that_cancel_are_below_their_bound(code, sign):
     code = code.format(x="x")
     given, exact = (eval(code, {"np": np, "x": values.astype(dtype)}) for dtype in ("f8", "g"))  # noqa: S307
     assert np.all(abs(given - exact) <= Normwise(code, NORMWISE).bound(given))
+
+
+@pytest.mark.parametrize("code", HESSENBERG)
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("f4", marks=pytest.mark.slow)])
+def test_hessenberg_forms_that_are_not_unique_have_the_same_outcomes(config, code, dtype):
+    """Of rank two: after the second column what is reflected is rounding errors, ours or LAPACK's."""
+    config.offload_threshold = 0
+    scope = Scope(RandomDraw("1"), (5,), 1000)
+    scope.emit("create", f"a1 = np.array(numpy.resize([-1, 2], (5, 5)), dtype='{dtype}')")
+    normwise(scope, "linear_algebra", code.format(m="a1", L="foreign.scipy(np, 'linalg')"))
+    program = Program(tuple(scope.statements))
+    assert len(program.statements[-1].bounded) == 1
+    _assert_no_difference(program, config)
 
 
 def _number_of_elements(value):

@@ -185,6 +185,7 @@ def branches(monkeypatch):
     collected = Branches()
     monkeypatch.setattr(collected, "filenames", [__file__])
     monkeypatch.setattr(collected, "_names", frozenset([__file__]))
+    monkeypatch.setattr("tests.fuzz.branches._traces", lambda _: False)  # to know it of all modules takes long
     return collected
 
 

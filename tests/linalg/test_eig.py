@@ -101,6 +101,19 @@ def test_hessenberg(kind, stats):
     close(oxinp.scipy.linalg.hessenberg(oxinp.asarray(a)), scipy.linalg.hessenberg(a))
 
 
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("f4", marks=slow), pytest.param("c16", marks=slow)])
+def test_hessenberg_of_a_matrix_of_low_rank(dtype):
+    """Its form is not unique: reflections act on rounding errors, which are not LAPACK's."""
+    a = np.resize([-1, 2], (5, 5)).astype(dtype)
+    h, q = map(np.asarray, oxinp.scipy.linalg.hessenberg(oxinp.asarray(a), calc_q=True))
+    epsilon = 30 * len(a) * np.finfo(dtype).eps
+    assert np.linalg.norm(q @ h @ q.conj().T - a, 1) <= epsilon * np.linalg.norm(a, 1)
+    assert np.linalg.norm(q.conj().T @ q - np.eye(len(a)), 1) <= epsilon
+    assert not np.tril(h, -2).any()
+    assert np.array_equal(q[0], np.eye(len(a))[0])
+    assert np.array_equal(h, np.asarray(oxinp.scipy.linalg.hessenberg(oxinp.asarray(a))))
+
+
 @pytest.fixture
 def small_sweeps(monkeypatch):
     """Let matrices of eighteen rows take the way of large ones; the blocks that shifts are chased through."""

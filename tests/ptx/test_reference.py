@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from oxinp._ptx import isa, reference
+from oxinp._ptx import fused, isa, reference
 from oxinp._ptx.types import f16, f32, f64, i16, i32, i64, u16, u32, u64
 from tests.comparator import assert_same
 from tests.ptx.specimens import operands, shift_counts, specimens
@@ -225,8 +225,10 @@ def hard_triples(type):
     return [np.concatenate(column) for column in zip(*triples, strict=True)]
 
 
-@pytest.mark.parametrize("type", [f16, f32, f64], ids=repr)
-def test_fma_rounds_once(type):
+@pytest.mark.parametrize(("type", "has_instruction"), [(f16, True), (f32, True), (f64, True), (f64, False)], ids=str)
+def test_fma_rounds_once(type, has_instruction, monkeypatch):
+    if not has_instruction:
+        monkeypatch.setattr(fused, "_function", lambda: None)
     a, b, c = hard_triples(type)
     with np.errstate(all="ignore"):
         got = reference.fma(a, b, c)

@@ -100,8 +100,11 @@ class _Native:
         Where a method has been replaced Python has set the slot, and it stays so.
         """
         present = self.read()
-        if present is not None and present in (self.before, self.stub, self.code):
-            self.put((self.code or self.stub or self.before) if is_native else self.before)
+        if present is None or present not in (self.before, self.stub, self.code):
+            return
+        wanted = (self.code or self.stub or self.before) if is_native else self.before
+        if present != wanted:
+            self.put(wanted)
 
 
 class _Slot(_Native):

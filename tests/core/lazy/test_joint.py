@@ -7,7 +7,7 @@ import numpy
 import oxinp as np
 from oxinp._core.lazy import joint, record
 
-N = 70_000
+N = 12_000
 
 
 def _draws(seed, count):

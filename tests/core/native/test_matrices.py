@@ -58,17 +58,18 @@ def row(rows, columns, offset=0):
 @pytest.fixture(scope="module")
 def structure():
     """That of the sum of two matrices, which has run on parts of several that lie alike."""
-    made = None
-    x = oxinp.ones((300, 640)) + 0.0
-    v = oxinp.ones(640) + 0.0
-    for begin in range(8):
-        for step in range(4):
-            y = x[begin:, begin + step :] + x[: 300 - begin, : 640 - begin - step]
-            made = y._storage.value[0].structure
-            x[begin:, begin + step :] = y * 1.0
-            x[begin:, begin + step :] = x[begin:, begin + step :] + x[: 300 - begin, : 640 - begin - step]
-            x[begin:, begin + step :] = x[begin:, begin + step :] + v[begin + step :]
-            x[begin:, begin + step :] += v[begin + step :]
+    made, rows = None, 40
+    with oxinp.config.override(offload_threshold=0):
+        x = oxinp.ones((rows, 640)) + 0.0
+        v = oxinp.ones(640) + 0.0
+        for begin in range(8):
+            for step in range(4):
+                y = x[begin:, begin + step :] + x[: rows - begin, : 640 - begin - step]
+                made = y._storage.value[0].structure
+                x[begin:, begin + step :] = y * 1.0
+                x[begin:, begin + step :] = x[begin:, begin + step :] + x[: rows - begin, : 640 - begin - step]
+                x[begin:, begin + step :] = x[begin:, begin + step :] + v[begin + step :]
+                x[begin:, begin + step :] += v[begin + step :]
     assert made is not None
     return made
 

@@ -36,7 +36,7 @@ PRODUCTS = [
     "xp.outer((a @ u)[i:], 2 * (v @ a))",
     "xp.outer(u[:1], v)",
     "xp.outer(u, v[:0])",
-    "xp.outer(a, v)",
+    "xp.outer(a[:3], v)",
     "xp.outer(u, 3)",
     "xp.outer(u, b=v)",
     "xp.outer(u, w)",
