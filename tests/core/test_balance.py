@@ -348,7 +348,7 @@ def test_a_matrix_by_a_vector_weighs_what_blas_takes():
     x, ours = matrix(np, (1000,)), matrix(np, (300, 1000))
     np.evaluate(x, ours, ours @ x)
     assert (ours @ x)._storage.value[1][0].call.bound.host_cost() == ours.nbytes / 4
-    rows = 299 * LOOP_NBYTES  # which it begins with one after the other
+    rows = (299 + 300) * LOOP_NBYTES  # which it begins with one after the other, to multiply and to add them
     assert (ours * x).sum(axis=1)._storage.value[1][0].call.bound.host_cost() == ours.nbytes * 1.5 + rows
 
 
@@ -384,6 +384,36 @@ def test_a_reduction_weighs_what_numpy_takes_to_begin_with_its_rows(shape, axis,
     np.evaluate(ours)
     cost = ours.max(axis, keepdims=True)._storage.value[1][0].call.bound.host_cost()
     assert cost == pytest.approx(ours.nbytes / 2 + LOOP_NBYTES * (num_loops - 1))
+
+
+def test_a_chain_weighs_what_numpy_takes_to_begin_with_rows_that_are_repeated_or_have_gaps():
+    ours, row, column = matrix(np, (300, 40)), matrix(np, (40,)), matrix(np, (300, 1))
+    number = row[:1].reshape(1, 1)
+    np.evaluate(ours, row, column, number)
+    costs = [(ours * x).max()._storage.value[1][0].call.bound.host_cost() for x in (ours, number, row, column)]
+    costs.append((ours[:, ::2] * row[:20]).max()._storage.value[1][0].call.bound.host_cost())
+    even, one, repeated, spread, part = costs
+    assert one == even
+    assert repeated == spread == even + 300 * LOOP_NBYTES
+    assert part == even / 2 + 2 * 300 * LOOP_NBYTES
+
+
+def sums_along_rows(xp, points):
+    n = len(points)
+    found = xp.ones((n, n))
+    for i in range(0, n, 10):
+        difference = points[i:] - points[i]
+        found[i, i:] = xp.exp(-0.5 * (difference * difference).sum(axis=1))
+        found[i:, i] = found[i, i:]
+    return found
+
+
+def test_sums_along_ever_fewer_rows_stay_on_the_device():
+    ours = matrix(np, (1200, 40))
+    np.evaluate(ours)
+    sums_along_rows(np, ours)
+    assert not balance.limit
+    assert sum(balance._weights) > 0
 
 
 def test_sorts_that_are_to_be_stable_take_numpy_longer():

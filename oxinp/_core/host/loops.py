@@ -188,22 +188,26 @@ def dot(x: Any, y: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _terms(subscripts: str) -> tuple[str, ...]:
-    """Return the letters of each operand of `einsum`; none where they are more than letters."""
-    terms = tuple(subscripts.partition("->")[0].split(","))
-    return terms if all(map(str.isalpha, terms)) else ()
+def _is_brief(subscripts: str, *shapes: tuple[int, ...]) -> bool:
+    """Return whether a sum by letters alone is of few products, see `MOST_PRODUCTS`, of operands of these shapes."""
+    terms = subscripts.partition("->")[0].split(",")
+    if len(terms) != len(shapes) or not all(map(str.isalpha, terms)):
+        return False
+    extents: dict[str, int] = {}
+    for term, shape in zip(terms, shapes, strict=True):
+        if len(term) != len(shape):
+            return False
+        extents.update(zip(term, shape, strict=True))
+    return math.prod(extents.values()) <= MOST_PRODUCTS
 
 
 def einsum(subscripts: Any, *arrays: Any) -> Any:
-    terms = _terms(subscripts) if type(subscripts) is str else ()
-    if len(terms) != len(arrays):
+    if type(subscripts) is not str:
         return NotImplemented
-    extents: dict[str, int] = {}
-    for term, x in zip(terms, arrays, strict=True):
-        if type(x) is not _Array or x.ndim != len(term):
+    for x in arrays:
+        if type(x) is not _Array:
             return NotImplemented
-        extents.update(zip(term, x.shape, strict=True))
-    if math.prod(extents.values()) > MOST_PRODUCTS:
+    if not _is_brief(subscripts, *[x.shape for x in arrays]):
         return NotImplemented
     made = _c_einsum(subscripts, *arrays)
     if type(made) is not _Array:

@@ -6,6 +6,7 @@ methods of arrays and SciPy's names are thin fronts over them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -270,7 +271,7 @@ class BoundOp:
             cost = self.op.host_weight * self.op.cost(tuple([x.layout for x in graphs]), self.parameters)
             for graph in graphs if self.op.weighs_chains else ():
                 if graph.nodes:
-                    cost += host_nbytes(graph.structure) * graph.layout.size
+                    cost += host_nbytes(graph.structure) * graph.layout.size + LOOP_NBYTES * _num_rows(graph)
             self._cost = cost if self.op.num_loops is None else cost + LOOP_NBYTES * self.op.num_loops(self)
         return self._cost
 
@@ -475,6 +476,15 @@ class BoundOp:
 
 MAX_FUSED = 64
 """Graphs of which an operation keeps how it runs with them."""
+
+
+def _num_rows(graph: Graph) -> int:
+    """Return with how many rows NumPy begins, of all the operands that are repeated along a matrix or have gaps."""
+    shape = graph.shape
+    if len(shape) < 2:
+        return 0
+    apart = [x for x in graph.leaves if type(x) is Layout and any(x.strides) and not x.is_contiguous]
+    return len(apart) * math.prod(shape[:-1])
 
 
 def kinds_of(graph: Graph) -> list[Any]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import AGAIN, LAUNCH, NUM_SIZES, balance, host_nbytes, is_sampled
+from oxinp._core.lazy.balance import AGAIN, CALL, HOST_RATE, LAUNCH, NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.executor import loaded
@@ -53,6 +53,10 @@ LENGTHS = "lengths of rows"  # by which a structure keeps the latest matrix, and
 LENGTHS_OF_SHORT = "lengths of short vectors"  # by which it keeps the same of what numbers are made of
 MAX_LENGTHS, LOOKS = 8, 16  # beyond which chains of the structure are looked at one time in so many
 OFTEN = 9  # times that chains are met before a kernel is made of them and their reductions
+LOOKED_UP, FOUND = LAUNCH + AGAIN, LAUNCH + 2 * AGAIN
+"""Microseconds of a launch that one look-up leads to, and of one that takes arithmetic."""
+CALL_NBYTES = CALL * HOST_RATE
+"""Bytes that NumPy adds in the time of a call."""
 SHORT, OFTEN_OF_SHORT = 1 << 8, 999
 """Elements of vectors of which kernels serve a few lengths, and the same for those."""
 MAX_REUSED = 3
@@ -80,6 +84,8 @@ class RowLaunch(NamedTuple):
     alike : Alike
     calls : list of Call
         The reductions.
+    price : float
+        Microseconds that it takes the host, by how it was found.
     """
 
     run: Any
@@ -89,6 +95,7 @@ class RowLaunch(NamedTuple):
     constants: tuple[int, ...]
     alike: Alike
     calls: list[Call]
+    price: float
 
 
 _launch = partial(tuple.__new__, RowLaunch)  # of its fields, without a frame of Python's
@@ -282,7 +289,8 @@ def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Se
     _, run, backend, constants, alike = known
     if _is_reused(alike):
         return None
-    return _launch((run, backend, ONE, tuple([given[place] for place in alike.order]), constants, alike, calls))
+    read = tuple([given[place] for place in alike.order])
+    return _launch((run, backend, ONE, read, constants, alike, calls, LOOKED_UP))
 
 
 def _find_near(
@@ -311,7 +319,7 @@ def _find_near(
     _, before, after, per_block, cluster, _ = found
     given, constants = entries + leaves, (*before, size, *after)
     read = tuple([given[each] for each in alike.order])
-    return _launch((run, backend, (-(-size // per_block) * cluster, 1, 1), read, constants, alike, [call]))
+    return _launch((run, backend, (-(-size // per_block) * cluster, 1, 1), read, constants, alike, [call], LOOKED_UP))
 
 
 def _kinds_of(rows: Graph) -> list[Any]:
@@ -411,7 +419,8 @@ def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequen
         if _KNOWN.has_met((graph.structure, size, target.strides), graph, *bounds):
             key = (graph, target.strides, target.alignment % ACCESS, *bounds)
             _KNOWN.remember(key, (config.version, run, backend, constants, alike))
-    return _launch((run, backend, grid, read, constants, alike, [*calls.values()]))
+    price = LOOKED_UP if grid is ONE else FOUND  # of vectors it is mostly looked up, too
+    return _launch((run, backend, grid, read, constants, alike, [*calls.values()], price))
 
 
 def is_worth_a_look(graph: Graph, entries: tuple[Any, ...], target: Layout) -> bool:
@@ -464,15 +473,15 @@ def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     nbytes : int
         Of the array that is written to.
     """
-    run, _, grid, entries, constants, alike, calls = launch
+    run, _, grid, entries, constants, alike, calls, price = launch
     run(grid, ptr, *[getattr(entry, "ptr", entry) for entry in entries], *constants)
     alike.last = ref(calls[0])
     size = balance.ran(nbytes, entries)
     if size < NUM_SIZES and (is_sampled() or balance.each):
         cost = host_nbytes(graph.structure) * graph.layout.size
         cost += sum([call.bound.host_cost() for call in calls])
-        # Of vectors it is mostly found by a look-up, of matrices by arithmetic each time.
-        balance.computed_call(size, cost, price=LAUNCH + (AGAIN if grid is ONE else 2 * AGAIN))
+        num_calls = len(graph.nodes) + sum([len(chain.nodes) for call in calls for chain in call.bound.graphs])
+        balance.computed_call(size, cost + num_calls * CALL_NBYTES, price=price)
 
 
 def _alike(key: Any) -> Alike | None:

@@ -30,8 +30,15 @@ def in_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def is_dense(array: np.ndarray[Any, Any]) -> bool:
     """Whether the elements fill a block of memory without gaps, in some order of the axes."""
-    order = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
-    return bool(array.flags.c_contiguous or array.transpose(order).flags.c_contiguous)
+    if array.flags.forc:
+        return True
+    next_step = array.itemsize
+    for step, extent in sorted(zip(array.strides, array.shape, strict=True)):
+        if extent != 1:
+            if step != next_step:
+                return False
+            next_step *= extent
+    return True
 
 
 def seen_at(memory: Any, layout: Layout) -> np.ndarray[Any, Any]:

@@ -110,9 +110,9 @@ class Assembler:
         opcode = {1: b"\x0f\xb6", 2: b"\x0f\xb7"}.get(nbytes, b"\x8b")
         self._at(opcode, _NUMBERS[target], base, index, nbytes, displacement)
 
-    def compare_byte_at(self, base: str, index: str, number: int) -> None:
-        """Compare ``base[index]``, of 8 bits, with a number."""
-        self._at(b"\x80", 7, base, index, 1, 0)
+    def compare_byte_at(self, base: str, index: str, number: int, displacement: int = 0) -> None:
+        """Compare ``base[index]``, of 8 bits, some bytes behind it, with a number."""
+        self._at(b"\x80", 7, base, index, 1, displacement)
         self._code.append(number)
 
     def _at(self, opcode: bytes, reg: int, base: str, index: str, nbytes: int, displacement: int) -> None:
@@ -122,6 +122,13 @@ class Assembler:
         """``target += 1`` unless what was compared last was below, without a sign, what it was compared with."""
         number = _NUMBERS[target]
         self._code += bytes((0x48 | (number >> 3), 0x83, 0xD8 | (number & 7), 0xFF))
+
+    def move_if_below(self, target: str, source: str) -> None:
+        """``target = source`` if what was compared last was below, without a sign, what it was compared with."""
+        reg, number = _NUMBERS[target], _NUMBERS[source]
+        self._code += bytes(
+            (0x48 | ((reg >> 3) << 2) | (number >> 3), 0x0F, 0x42, 0xC0 | ((reg & 7) << 3) | (number & 7))
+        )
 
     def store_float(self, base: str, displacement: int, integer: str) -> None:
         """``[base + displacement] = float(integer)``, of 64 bits."""

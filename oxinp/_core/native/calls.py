@@ -18,7 +18,7 @@ import numpy as np
 from oxinp._core.host import leaner
 from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.balance import HEAVY, LAUNCH
-from oxinp._core.native import names, objects
+from oxinp._core.native import choosing, names, objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
@@ -200,7 +200,7 @@ def outer(kind: type, before: int | None, function: object) -> bytes:
 
 def chosen(kind: type, before: int | None, function: object) -> bytes:
     """Return the code of `where` of an array, and two arrays or numbers."""
-    call = Call(kind, before)
+    call = Call(kind, before, choosing.ROOM)
     code = call.code
     call.begin_call(3)
     code.label("3 arguments")
@@ -233,7 +233,12 @@ def chosen(kind: type, before: int | None, function: object) -> bytes:
         code.label(are_alone)
     call.count_learned(LIGHT, "general")
     call.unless_reported()
+    choosing.choose(call, "by numpy")
+    code.jump("chosen")
+    code.label("by numpy")
+    code.load("r15", "rsp", GIVEN + 8 * 2)
     call.call_numpys(function, *views, result="r13")
+    code.label("chosen")
     call.return_new("r13", "r12", is_few=False)
     return code.assembled()
 

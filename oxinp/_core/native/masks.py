@@ -38,21 +38,24 @@ _COUNT = 16
 """Where on the stack there is how many elements are chosen."""
 
 
-def _require_mask(function: Function, mask: str, label: str) -> None:
-    """Go to a label unless one array of NumPy's is a mask of another one, in `r12`, and both lie in order."""
+def require_flags(function: Function, array: str, flags: int, label: str) -> None:
+    """Go to a label unless an array of NumPy's has some flags."""
+    code = function.code
+    code.load_int("rax", array, ARRAY_FLAGS)
+    code.and_number("rax", flags)
+    code.compare_number("rax", flags)
+    code.jump(label, "ne")
+
+
+def require_shape(function: Function, array: str, label: str) -> None:
+    """Go to a label unless an array of NumPy's has the shape of that in `r12`."""
     code, again, done = function.code, function.new_label(), function.new_label()
-    function.require_elements(mask, (np.bool_,), label)
-    for array, flags in ((mask, loops.CONTIGUOUS), ("r12", loops.CONTIGUOUS | loops.ALIGNED)):
-        code.load_int("rax", array, ARRAY_FLAGS)
-        code.and_number("rax", flags)
-        code.compare_number("rax", flags)
-        code.jump(label, "ne")
     code.load_int("rcx", "r12", ARRAY_NDIM)
-    code.load_int("rdx", mask, ARRAY_NDIM)
+    code.load_int("rdx", array, ARRAY_NDIM)
     code.compare("rcx", "rdx")
     code.jump(label, "ne")
     code.load("rsi", "r12", ARRAY_SHAPE)
-    code.load("rdi", mask, ARRAY_SHAPE)
+    code.load("rdi", array, ARRAY_SHAPE)
     code.label(again)
     code.compare_number("rcx", 0)
     code.jump(done, "e")
@@ -64,7 +67,15 @@ def _require_mask(function: Function, mask: str, label: str) -> None:
     code.add("rcx", -1)
     code.jump(again)
     code.label(done)
-    code.load("rsi", mask, ARRAY_DATA)
+
+
+def _require_mask(function: Function, mask: str, label: str) -> None:
+    """Go to a label unless one array of NumPy's is a mask of another one, in `r12`, and both lie in order."""
+    function.require_elements(mask, (np.bool_,), label)
+    require_flags(function, mask, loops.CONTIGUOUS, label)
+    require_flags(function, "r12", loops.CONTIGUOUS | loops.ALIGNED, label)
+    require_shape(function, mask, label)
+    function.code.load("rsi", mask, ARRAY_DATA)
     _require_scattered(function, mask, label)
 
 
@@ -297,4 +308,4 @@ def write(function: Function, label: str) -> None:
     code.jump("return")
 
 
-__all__ = ["read", "write"]
+__all__ = ["read", "require_flags", "require_shape", "write"]

@@ -205,17 +205,18 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     code.load_int("rax", "r12", ARRAY_NDIM)
     code.load_int("rcx", "r14", ARRAY_NDIM)
     code.add_register("rax", "rcx")
-    code.compare_number("rax", 2)  # two vectors
-    code.jump("of vectors", "e")
-    code.compare_number("rax", 3)  # a matrix and a vector
-    code.jump("of one and a vector", "e")
+    for count in (2, 3):
+        code.compare_number("rax", count)
+        code.jump("with a vector", "e")
     code.compare_number("rax", 4)
     code.jump("general", "ne")
     code.compare_number("rcx", 2)
     code.jump("general", "ne")
     _require_middling_product(function)
-    code.jump("of vectors")
-    code.label("of one and a vector")
+    for each in ("r12", "r14"):
+        function.require_middle(each)
+    code.jump("of floats")
+    code.label("with a vector")
     function.multiply_extents("r12")
     code.move("r8", "rax")
     function.multiply_extents("r14")
@@ -225,10 +226,6 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     code.label("has larger")
     function.require_reach(LIGHT, is_bounded=False)
     function.count_learned(LIGHT, "start", HOST_WEIGHT, LAUNCH)
-    code.jump("of floats")
-    code.label("of vectors")
-    for each in ("r12", "r14"):
-        function.require_middle(each)
     code.label("of floats")
     for each in ("r12", "r14"):
         function.require_elements(each, (np.float64, np.float32))

@@ -401,7 +401,7 @@ def test_one_view_in_as_many_as_it_counts_for_is_weighed(monkeypatch):
             balance.begin(65536, is_adaptive=True)
 
 
-@pytest.mark.parametrize("statement", ["a + a", "a * 2.0", "m @ v", "v @ m.T"])
+@pytest.mark.parametrize("statement", ["a + a", "a * 2.0", "m @ v", "v @ m.T", "a @ a", "a[::2] @ a[1::2]"])
 def test_larger_operations_are_weighed_as_often_as_they_count(statement, monkeypatch):
     weighed = []
     monkeypatch.setattr(Balance, "takes", lambda _, __, *given: weighed.append(given[-1]) or True)
