@@ -247,7 +247,7 @@ def _kernels_of(reductions: Sequence[AlongRows], num_rows: int) -> tuple[Any, ..
     return kernels
 
 
-def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]) -> RowLaunch | None:
+def row_launch(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]) -> RowLaunch | None:
     """Return the launch of a chain of reductions that have not run into a layout of a dimension or none; else None.
 
     Parameters
@@ -340,7 +340,7 @@ def _note(graph: Graph, target: Layout, calls: dict[int, Call], known: tuple[Any
 
 
 def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]) -> RowLaunch | None:
-    """Return what `launch_of` does of what has not been met often; of vectors it is known from then on."""
+    """Return what `row_launch` does of what has not been met often; of vectors it is known from then on."""
     extents = target.shape
     lengths = graph.structure.plans.get(LENGTHS if extents else LENGTHS_OF_SHORT)
     kinds: tuple[Any, ...] = target.strides, target.alignment % ACCESS
@@ -452,7 +452,7 @@ _STILL = (), (0,), (0, 0)
 """Strides of an element that is broadcast, by the number of dimensions."""
 
 
-def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
+def run_rows(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     """Enqueue it, its result going to an address, and let placement learn that.
 
     Parameters
@@ -467,12 +467,17 @@ def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     run, _, grid, entries, constants, alike, calls = launch
     run(grid, ptr, *[getattr(entry, "ptr", entry) for entry in entries], *constants)
     alike.last = ref(calls[0])
-    size = balance.ran(nbytes, entries)
-    if size < NUM_SIZES and (is_sampled() or balance.each):
+    weigh_rows(launch, graph, nbytes)
+
+
+def weigh_rows(launch: RowLaunch, graph: Graph, nbytes: int, is_due: bool = False) -> None:
+    """Let placement know of a launch for a chain into an array of so many bytes; it is weighed if it is due."""
+    size = balance.ran(nbytes, launch.entries)
+    if size < NUM_SIZES and (is_due or is_sampled() or balance.each):
         cost = host_nbytes(graph.structure) * graph.layout.size
-        cost += sum([call.bound.host_cost() for call in calls])
+        cost += sum([call.bound.host_cost() for call in launch.calls])
         # Of vectors it is mostly found by a look-up, of matrices by arithmetic each time.
-        balance.computed_call(size, cost, price=LAUNCH + (AGAIN if grid is ONE else 2 * AGAIN))
+        balance.computed_call(size, cost, price=LAUNCH + (AGAIN if launch.grid is ONE else 2 * AGAIN))
 
 
 def _alike(key: Any) -> Alike | None:
@@ -511,4 +516,4 @@ def _is_needed(entry: Pending, call: Call, others: Sequence[Storage]) -> bool:
     return False
 
 
-__all__ = ["RowLaunch", "launch_of", "run"]
+__all__ = ["RowLaunch", "row_launch", "run_rows"]

@@ -185,7 +185,7 @@ def _find_launch(call: Making) -> None:
     call.made(RESULT, "r15")
     load_launcher(call)
     code.load("rdi", "rsp", RESULT)
-    require_room(call, "r14", TUPLE_ITEMS + 8)
+    require_room(call, ("rdi", TUPLE_ITEMS + 16), ("r14", TUPLE_ITEMS + 8))
 
 
 def _allocate(call: Making) -> None:

@@ -144,7 +144,7 @@ def launch(call: Making) -> None:
     code.load("rdi", "rsp", RESULT)
     code.compare_number("rdi", 0)
     code.jump(has_grid, "e")
-    require_room(call, "r13", ENTRIES)
+    require_room(call, ("rdi", TUPLE_ITEMS + 16), ("r13", ENTRIES))
     code.load("rdx", "rdi", TUPLE_ITEMS + 8)
     push(call, "rdx")
     code.load("rbp", "rsp", ARGS)
@@ -168,13 +168,13 @@ def launch(call: Making) -> None:
     code.label("has run")
 
 
-def require_room(call: Making, holder: str, at: int) -> None:
-    """Go on if the constants of the launch in `rdi` and leaves, in a tuple at an offset from a register, are few."""
+def require_room(call: Making, *tuples: tuple[str, int]) -> None:
+    """Go on if tuples, at offsets from registers, have no more items than can be arguments; `rdx` changes."""
     code = call.code
-    code.load("rdx", "rdi", TUPLE_ITEMS + 16)
-    code.load("rax", "rdx", SIZE)
-    code.load("rdx", holder, at)
-    code.add_from("rax", "rdx", SIZE)
+    code.set("rax", 0)
+    for holder, at in tuples:
+        code.load("rdx", holder, at)
+        code.add_from("rax", "rdx", SIZE)
     code.compare_number("rax", MOST_GIVEN - 3)
     code.jump("undo", "g")
 
@@ -220,21 +220,28 @@ def push_entries(call: Making, holder: str, at: int) -> None:
 
 def push_constants(call: Making) -> None:
     """Let arguments more be the constants, where there are any."""
-    code = call.code
+    code, has_none = call.code, call.new_label()
     code.load("rdi", "rsp", RESULT)
     code.compare_number("rdi", 0)
-    code.jump("has constants", "e")
-    code.load("r8", "rdi", TUPLE_ITEMS + 16)
+    code.jump(has_none, "e")
+    push_items(call, "rdi", TUPLE_ITEMS + 16)
+    code.label(has_none)
+
+
+def push_items(call: Making, holder: str, at: int) -> None:
+    """Let arguments more be the items of a tuple at an offset from a register."""
+    code, again, done = call.code, call.new_label(), call.new_label()
+    code.load("r8", holder, at)
     code.load("r9", "r8", SIZE)
-    code.label("next constant")
+    code.label(again)
     code.compare_number("r9", 0)
-    code.jump("has constants", "e")
+    code.jump(done, "e")
     code.add("r9", -1)
     code.load("rdx", "r8", TUPLE_ITEMS)
     code.add("r8", 8)
     push(call, "rdx")
-    code.jump("next constant")
-    code.label("has constants")
+    code.jump(again)
+    code.label(done)
 
 
 def push(call: Making, register: str) -> None:
@@ -264,5 +271,6 @@ __all__ = [
     "push",
     "push_constants",
     "push_entries",
+    "push_items",
     "require_room",
 ]

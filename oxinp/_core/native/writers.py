@@ -27,6 +27,7 @@ from oxinp._core.native import (
     products,
     reading,
     renewing,
+    row_launching,
     ufuncs,
     writing,
 )
@@ -39,7 +40,7 @@ from oxinp._runtime.memory import Buffer
 _ROWS = {row.name: row for row in UFUNCS}
 _RECORDING = {
     name: getattr(module, name)
-    for module in (nodes, computing, dense, lines, reading, renewing, memory, writing)
+    for module in (nodes, computing, dense, lines, reading, renewing, memory, row_launching, writing)
     for name in module.__all__
 }
 

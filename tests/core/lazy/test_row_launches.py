@@ -2,14 +2,11 @@
 
 # ruff: noqa: ARG001, ICN001 - programs of one signature, and oxinp is np
 
-from types import SimpleNamespace
-
 import numpy
 import pytest
 
 import oxinp as np
 from oxinp._core.lazy import row_launches, straight
-from oxinp._core.lazy.balance import NUM_SIZES
 from oxinp._core.lazy.calls import Pending
 from tests.comparator import assert_same
 
@@ -62,7 +59,7 @@ def written(n, chain, seed=0):
 def several(monkeypatch, body):
     """What a body gives where reductions run by themselves."""
     with monkeypatch.context() as patch:
-        patch.setattr(row_launches, "launch_of", lambda *_: None)
+        patch.setattr(row_launches, "row_launch", lambda *_: None)
         result = body()
         np.evaluate(result)
     return result
@@ -265,9 +262,10 @@ def test_rows_of_ever_new_lengths_are_hardly_looked_at(monkeypatch):
 
 def test_what_is_read_alone_counts_as_memory(monkeypatch):
     """A reduction that is computed on the way has none, and asking for it would have it run."""
-    read = []
-    stub = SimpleNamespace(ran=lambda _, entries: read.append(entries) or NUM_SIZES)
-    monkeypatch.setattr(row_launches, "balance", stub)
+    read, before = [], row_launches.run_rows
+    monkeypatch.setattr(
+        row_launches, "run_rows", lambda found, *given: read.append(found.entries) or before(found, *given)
+    )
     x = np.array(numpy.random.default_rng(8).random((N, LENGTH)))
     a = np.zeros((N, N))
     for i in range(60):
