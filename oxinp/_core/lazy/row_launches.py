@@ -51,6 +51,7 @@ NEARBY, MAX_NEARBY = "rows of which but the number differs", 16
 of these."""
 LENGTHS = "lengths of rows"  # by which a structure keeps the latest matrix, and how many in turn had rows of new ones
 LENGTHS_OF_SHORT = "lengths of short vectors"  # by which it keeps the same of what numbers are made of
+NO_ROWS = "no reductions along rows"  # by which it keeps that it has been met with what is none
 MAX_LENGTHS, LOOKS = 8, 16  # beyond which chains of the structure are looked at one time in so many
 OFTEN = 9  # times that chains are met before a kernel is made of them and their reductions
 SHORT, OFTEN_OF_SHORT = 1 << 8, 999
@@ -358,7 +359,7 @@ def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequen
                 return None
             kinds += (where.strides, where.alignment % ACCESS)
             continue
-        along = call.bound.along_rows()
+        along = _along_rows(graph, call)
         if along is None or call in calls.values() or _is_needed(entry, call, others):
             return None
         planner, own, steps, alignments = along
@@ -414,15 +415,25 @@ def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequen
     return _launch((run, backend, grid, read, constants, alike, [*calls.values()]))
 
 
+def _along_rows(graph: Graph, call: Call) -> AlongRows | None:
+    """Return how what a chain waits for goes along rows; it is kept by its structure where it does not."""
+    along: AlongRows | None = call.bound.along_rows()
+    if along is None:
+        graph.structure.plans[NO_ROWS] = True
+    return along
+
+
 def is_worth_a_look(graph: Graph, entries: tuple[Any, ...], target: Layout) -> bool:
     """Whether to ask for the launch of a chain: nearly never where its like is met with ever new lengths.
+
+    Not where the first that waits among the leaves is no reduction along rows, if that has been so before.
 
     Of elements that are so where the first reduction among the leaves that has not run is of a short vector.
     """
     plans, kind = graph.structure.plans, LENGTHS if target.shape else LENGTHS_OF_SHORT
     lengths = plans.get(kind)
     if lengths is None or lengths[1] <= MAX_LENGTHS:
-        return True
+        return NO_ROWS not in plans or not _waits_for_no_rows(entries)
     if not target.shape:
         for entry in entries:
             if type(entry) is Pending and (call := entry.call) is not None:
@@ -431,6 +442,14 @@ def is_worth_a_look(graph: Graph, entries: tuple[Any, ...], target: Layout) -> b
                 break
     plans[kind] = lengths[0], lengths[1] + 1
     return not lengths[1] % LOOKS
+
+
+def _waits_for_no_rows(entries: tuple[Any, ...]) -> bool:
+    """Whether the first of some leaves that has not run is no reduction along rows."""
+    for entry in entries:
+        if type(entry) is Pending and (call := entry.call) is not None:
+            return call.bound.along_rows() is None
+    return False
 
 
 def _has_rows_of_ever_new_lengths(graph: Graph, shape: tuple[int, ...]) -> bool:

@@ -249,6 +249,29 @@ def test_rows_of_ever_new_lengths_have_no_kernel_each(monkeypatch):
     assert len(built) <= 12
 
 
+def test_products_that_are_no_reductions_along_rows_are_looked_at_once(monkeypatch):
+    looks, before = [], straight._run_rows
+    monkeypatch.setattr(straight, "_run_rows", lambda *args: looks.append(args) or before(*args))
+    given = numpy.random.default_rng(7).random((120, 120))
+
+    def body(n):
+        a = n.array(given) + 0.0
+        u = n.zeros((120, 120))
+        if n is np:
+            np.evaluate(a, u)
+        for k in range(1, 80):
+            u[k, k:] = a[k, k:] - a[k, :k] @ a[:k, k:]
+            looks.clear() if k == 5 else None
+        few = len(looks)
+        u[0, 1:] = a[0, 1:] - a[0, 1:].sum()  # of the same structure
+        return u, few
+
+    found, few = body(np)
+    assert few == 0
+    assert len(looks) == 1
+    numpy.testing.assert_allclose(numpy.asarray(found), body(numpy)[0], rtol=1e-12)
+
+
 def test_rows_of_ever_new_lengths_are_hardly_looked_at(monkeypatch):
     looks = []
     monkeypatch.setattr(row_launches, "_alike", looks.append)
