@@ -259,6 +259,27 @@ def test_other_settings_have_products_planned_again(config):
         numpy.testing.assert_allclose(own, numpys, rtol=1e-12)
 
 
+def test_products_with_narrow_matrices_that_come_again_are_planned_once(planned, config):
+    rng = numpy.random.default_rng(3)
+    given = [rng.random((300, 8)), rng.random(300)]
+    a, v = (np.array(each) + 0 for each in given)
+    np.evaluate(a, v)
+
+    def products():
+        return [numpy.asarray(v[i:] @ a[i:]) for i in range(0, 60, 3)]
+
+    first, *_ = [products() for _ in range(6)]
+    planned.clear()
+    again = products()
+    assert not planned
+    config.renew()
+    later = products()
+    assert planned
+    for one, two, three, i in zip(first, again, later, range(0, 60, 3), strict=True):
+        assert one.tobytes() == two.tobytes() == three.tobytes()
+        numpy.testing.assert_allclose(one, given[1][i:] @ given[0][i:], rtol=1e-12)
+
+
 def test_tables_do_not_grow_for_good(monkeypatch):
     monkeypatch.setattr(near_products, "MAX_KEPT", 4)
     given = [numpy.random.default_rng(3).random(each) for each in ((300, 300), 300)]

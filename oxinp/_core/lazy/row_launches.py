@@ -51,6 +51,7 @@ NEARBY, MAX_NEARBY = "rows of which but the number differs", 16
 of these."""
 LENGTHS = "lengths of rows"  # by which a structure keeps the latest matrix, and how many in turn had rows of new ones
 LENGTHS_OF_SHORT = "lengths of short vectors"  # by which it keeps the same of what numbers are made of
+NO_ROWS = "no reductions along rows"  # by which it keeps that it has been met with what is none
 MAX_LENGTHS, LOOKS = 8, 16  # beyond which chains of the structure are looked at one time in so many
 OFTEN = 9  # times that chains are met before a kernel is made of them and their reductions
 LOOKED_UP, FOUND = LAUNCH + AGAIN, LAUNCH + 2 * AGAIN
@@ -254,7 +255,7 @@ def _kernels_of(reductions: Sequence[AlongRows], num_rows: int) -> tuple[Any, ..
     return kernels
 
 
-def launch_of(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]) -> RowLaunch | None:
+def row_launch(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]) -> RowLaunch | None:
     """Return the launch of a chain of reductions that have not run into a layout of a dimension or none; else None.
 
     Parameters
@@ -348,7 +349,7 @@ def _note(graph: Graph, target: Layout, calls: dict[int, Call], known: tuple[Any
 
 
 def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequence[Storage]) -> RowLaunch | None:
-    """Return what `launch_of` does of what has not been met often; of vectors it is known from then on."""
+    """Return what `row_launch` does of what has not been met often; of vectors it is known from then on."""
     extents = target.shape
     lengths = graph.structure.plans.get(LENGTHS if extents else LENGTHS_OF_SHORT)
     kinds: tuple[Any, ...] = target.strides, target.alignment % ACCESS
@@ -366,7 +367,7 @@ def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequen
                 return None
             kinds += (where.strides, where.alignment % ACCESS)
             continue
-        along = call.bound.along_rows()
+        along = _along_rows(graph, call)
         if along is None or call in calls.values() or _is_needed(entry, call, others):
             return None
         planner, own, steps, alignments = along
@@ -423,15 +424,25 @@ def _find(graph: Graph, entries: tuple[Any, ...], target: Layout, others: Sequen
     return _launch((run, backend, grid, read, constants, alike, [*calls.values()], price))
 
 
+def _along_rows(graph: Graph, call: Call) -> AlongRows | None:
+    """Return how what a chain waits for goes along rows; it is kept by its structure where it does not."""
+    along: AlongRows | None = call.bound.along_rows()
+    if along is None:
+        graph.structure.plans[NO_ROWS] = True
+    return along
+
+
 def is_worth_a_look(graph: Graph, entries: tuple[Any, ...], target: Layout) -> bool:
     """Whether to ask for the launch of a chain: nearly never where its like is met with ever new lengths.
+
+    Not where the first that waits among the leaves is no reduction along rows, if that has been so before.
 
     Of elements that are so where the first reduction among the leaves that has not run is of a short vector.
     """
     plans, kind = graph.structure.plans, LENGTHS if target.shape else LENGTHS_OF_SHORT
     lengths = plans.get(kind)
     if lengths is None or lengths[1] <= MAX_LENGTHS:
-        return True
+        return NO_ROWS not in plans or not _waits_for_no_rows(entries)
     if not target.shape:
         for entry in entries:
             if type(entry) is Pending and (call := entry.call) is not None:
@@ -440,6 +451,14 @@ def is_worth_a_look(graph: Graph, entries: tuple[Any, ...], target: Layout) -> b
                 break
     plans[kind] = lengths[0], lengths[1] + 1
     return not lengths[1] % LOOKS
+
+
+def _waits_for_no_rows(entries: tuple[Any, ...]) -> bool:
+    """Whether the first of some leaves that has not run is no reduction along rows."""
+    for entry in entries:
+        if type(entry) is Pending and (call := entry.call) is not None:
+            return call.bound.along_rows() is None
+    return False
 
 
 def _has_rows_of_ever_new_lengths(graph: Graph, shape: tuple[int, ...]) -> bool:
@@ -461,7 +480,7 @@ _STILL = (), (0,), (0, 0)
 """Strides of an element that is broadcast, by the number of dimensions."""
 
 
-def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
+def run_rows(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     """Enqueue it, its result going to an address, and let placement learn that.
 
     Parameters
@@ -473,15 +492,20 @@ def run(launch: RowLaunch, ptr: int, graph: Graph, nbytes: int) -> None:
     nbytes : int
         Of the array that is written to.
     """
-    run, _, grid, entries, constants, alike, calls, price = launch
+    run, _, grid, entries, constants, alike, calls, _ = launch
     run(grid, ptr, *[getattr(entry, "ptr", entry) for entry in entries], *constants)
     alike.last = ref(calls[0])
-    size = balance.ran(nbytes, entries)
-    if size < NUM_SIZES and (is_sampled() or balance.each):
+    weigh_rows(launch, graph, nbytes)
+
+
+def weigh_rows(launch: RowLaunch, graph: Graph, nbytes: int, is_due: bool = False) -> None:
+    """Let placement know of a launch for a chain into an array of so many bytes; it is weighed if it is due."""
+    size = balance.ran(nbytes, launch.entries)
+    if size < NUM_SIZES and (is_due or is_sampled() or balance.each):
         cost = host_nbytes(graph.structure) * graph.layout.size
-        cost += sum([call.bound.host_cost() for call in calls])
-        num_calls = len(graph.nodes) + sum([len(chain.nodes) for call in calls for chain in call.bound.graphs])
-        balance.computed_call(size, cost + num_calls * CALL_NBYTES, price=price)
+        cost += sum([call.bound.host_cost() for call in launch.calls])
+        num_calls = len(graph.nodes) + sum([len(chain.nodes) for call in launch.calls for chain in call.bound.graphs])
+        balance.computed_call(size, cost + num_calls * CALL_NBYTES, price=launch.price)
 
 
 def _alike(key: Any) -> Alike | None:
@@ -520,4 +544,4 @@ def _is_needed(entry: Pending, call: Call, others: Sequence[Storage]) -> bool:
     return False
 
 
-__all__ = ["RowLaunch", "launch_of", "run"]
+__all__ = ["RowLaunch", "row_launch", "run_rows"]

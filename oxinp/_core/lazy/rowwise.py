@@ -126,11 +126,11 @@ def _again(storage: Storage, value: Value, others: Sequence[Storage]) -> Value |
     layout = graph.layout
     if not row_launches.is_worth_a_look(graph, leaves, layout):
         return None
-    found = row_launches.launch_of(graph, leaves, layout, others)
+    found = row_launches.row_launch(graph, leaves, layout, others)
     if found is None:
         return None
     buffer = found.backend.allocate(layout.nbytes)
-    row_launches.run(found, buffer.ptr, graph, layout.nbytes)
+    row_launches.run_rows(found, buffer.ptr, graph, layout.nbytes)
     done = storage.value = leaf(layout), (buffer,), next_mask()
     return done
 

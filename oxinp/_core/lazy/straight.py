@@ -329,7 +329,7 @@ def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage |
     assert graph is not None
     references = schedule.PENDING[:]
     others = [other for other in filter(None, map(operator.call, references)) if other is not source]
-    found = row_launches.launch_of(graph, entries, layout, others)
+    found = row_launches.row_launch(graph, entries, layout, others)
     if found is None:
         return False
     for call in found.calls:
@@ -342,7 +342,7 @@ def _run_rows(storage: Storage, layout: Layout, chain: _Chain, source: Storage |
         flush_readers(value, source, found.calls[0], layout)
     if storage.value is not value:  # memory for these may have taken it
         return False
-    row_launches.run(found, buffer.ptr + layout.offset, graph, value[0].layout.nbytes)
+    row_launches.run_rows(found, buffer.ptr + layout.offset, graph, value[0].layout.nbytes)
     if type(buffer) is Pending:  # `note_written`, spelled out
         buffer = buffer.buffer
     storage.value = (value[0], (buffer,), own_mask)

@@ -32,6 +32,7 @@ from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
 from oxinp._core.lazy.handle import chain
 from oxinp._core.lazy.placement import wants_mirror
 from oxinp._core.lazy.results import deferred, pending, wrap_pending, wrap_result
+from oxinp._core.lazy.row_launches import row_launch, run_rows
 from oxinp._core.lazy.schedule import materialise
 from oxinp._core.lazy.straight import write_part
 from oxinp._core.memory.layout import Layout, dense_of, spread
@@ -244,6 +245,8 @@ _RECORDING = (
         reading,
         recorded,
         renew_pair,
+        row_launch,
+        run_rows,
         spread,
         wants_mirror,
         wrap_pending,

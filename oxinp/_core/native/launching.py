@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from oxinp._config import Config, config
 from oxinp._core.lazy import executor
-from oxinp._core.lazy.chains import launch_of, line_again
+from oxinp._core.lazy.chains import ByArithmetic, launch_of, line_again
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Structure
 from oxinp._core.native import objects
@@ -18,6 +18,7 @@ from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 
 STRUCTURE = offsets(Structure, ("dtype", "has_parts", "planner"))
 _PROGRAM = offsets(Executable, ("launch", "version"))
+LATER = offsets(ByArithmetic, ("later",))["later"]
 VERSION = offsets(Config, ("version",))["version"]
 COMPUTED, SEEN, ENTRIES, MASK, GRAPH_OF = (TUPLE_ITEMS + 8 * i for i in range(5))
 """Where a chain has what, see `straight`."""
@@ -56,6 +57,14 @@ def find_launch(call: Making) -> None:
     code.label("ask for matrices")
     _ask_for_matrices(call)
     code.label("is line")
+    load_launcher(call)
+    code.label("has launch")
+    call.keep_at(COST, "r15")
+
+
+def load_launcher(call: Making) -> None:
+    """Let `r15` have what launches the kernel of the launch there, which is ready, and `rbp` the backend."""
+    code = call.code
     call.unless_type("r15", tuple, "undo")
     code.load("rsi", "r15", TUPLE_ITEMS)
     code.set("rdi", id(executor._ANYWHERE))
@@ -67,12 +76,11 @@ def find_launch(call: Making) -> None:
     code.load("rdx", "rdx", VERSION)
     code.compare_with("r15", TUPLE_ITEMS, "rdx")
     code.jump("undo", "ne")
+    code.load("rbp", "r15", TUPLE_ITEMS + 16)
     code.load("r15", "r15", TUPLE_ITEMS + 8)
     code.set("rcx", NONE)
     code.compare("r15", "rcx")
     code.jump("undo", "e")
-    code.label("has launch")
-    call.keep_at(COST, "r15")
 
 
 def _make_entries(call: Making) -> None:
@@ -136,12 +144,7 @@ def launch(call: Making) -> None:
     code.load("rdi", "rsp", RESULT)
     code.compare_number("rdi", 0)
     code.jump(has_grid, "e")
-    code.load("rdx", "rdi", TUPLE_ITEMS + 16)
-    code.load("rax", "rdx", SIZE)
-    code.load("rdx", "r13", ENTRIES)
-    code.add_from("rax", "rdx", SIZE)
-    code.compare_number("rax", MOST_GIVEN - 3)
-    code.jump("undo", "g")
+    require_room(call, ("rdi", TUPLE_ITEMS + 16), ("r13", ENTRIES))
     code.load("rdx", "rdi", TUPLE_ITEMS + 8)
     push(call, "rdx")
     code.load("rbp", "rsp", ARGS)
@@ -154,7 +157,7 @@ def launch(call: Making) -> None:
     code.load("rdx", "rsp", PTR)
     push(call, "rdx")
     push_entries(call, "r13", ENTRIES)
-    _push_constants(call)
+    push_constants(call)
     count_pushed(call)
     code.compare_number_with("rsp", RESULT, 0)
     code.jump("has no grid", "e")
@@ -163,6 +166,17 @@ def launch(call: Making) -> None:
     code.label("has no grid")
     launch_given(call, GIVEN, has_grid=False)
     code.label("has run")
+
+
+def require_room(call: Making, *tuples: tuple[str, int]) -> None:
+    """Go on if tuples, at offsets from registers, have no more items than can be arguments; `rdx` changes."""
+    code = call.code
+    code.set("rax", 0)
+    for holder, at in tuples:
+        code.load("rdx", holder, at)
+        code.add_from("rax", "rdx", SIZE)
+    code.compare_number("rax", MOST_GIVEN - 3)
+    code.jump("undo", "g")
 
 
 def count_pushed(call: Making) -> None:
@@ -204,23 +218,30 @@ def push_entries(call: Making, holder: str, at: int) -> None:
     code.label(are_given)
 
 
-def _push_constants(call: Making) -> None:
+def push_constants(call: Making) -> None:
     """Let arguments more be the constants, where there are any."""
-    code = call.code
+    code, has_none = call.code, call.new_label()
     code.load("rdi", "rsp", RESULT)
     code.compare_number("rdi", 0)
-    code.jump("has constants", "e")
-    code.load("r8", "rdi", TUPLE_ITEMS + 16)
+    code.jump(has_none, "e")
+    push_items(call, "rdi", TUPLE_ITEMS + 16)
+    code.label(has_none)
+
+
+def push_items(call: Making, holder: str, at: int) -> None:
+    """Let arguments more be the items of a tuple at an offset from a register."""
+    code, again, done = call.code, call.new_label(), call.new_label()
+    code.load("r8", holder, at)
     code.load("r9", "r8", SIZE)
-    code.label("next constant")
+    code.label(again)
     code.compare_number("r9", 0)
-    code.jump("has constants", "e")
+    code.jump(done, "e")
     code.add("r9", -1)
     code.load("rdx", "r8", TUPLE_ITEMS)
     code.add("r8", 8)
     push(call, "rdx")
-    code.jump("next constant")
-    code.label("has constants")
+    code.jump(again)
+    code.label(done)
 
 
 def push(call: Making, register: str) -> None:
@@ -235,6 +256,7 @@ __all__ = [
     "COMPUTED",
     "ENTRIES",
     "GRAPH_OF",
+    "LATER",
     "LAYOUT_AT",
     "MASK",
     "SEEN",
@@ -245,6 +267,10 @@ __all__ = [
     "count_pushed",
     "find_launch",
     "launch",
+    "load_launcher",
     "push",
+    "push_constants",
     "push_entries",
+    "push_items",
+    "require_room",
 ]

@@ -1,4 +1,4 @@
-"""The launch of a chain on matrices, in machine code: what `KnownChains.matrix_again` says where tiles are filled."""
+"""The launch of a chain on matrices, in machine code: what `KnownChains.matrix_again` says."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from oxinp._core.native.leaves import load_number
 from oxinp._core.native.making import ENTRY, GRID, KEY, LAYOUT, LEAVES, NEW, NEW_GRAPH, RESULT, Making, offsets
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
+from oxinp._kernels.choice import MIN_TUNED_NBYTES
 from oxinp._kernels.elementwise.access import MAX_VECTOR
-from oxinp._kernels.elementwise.known import MIN_FILL
+from oxinp._kernels.elementwise.known import MIN_FILL, _Loops
 from oxinp._kernels.nest import MAX_INDEX_32, magic
 
 _PLANNER = offsets(Structure, ("planner",))["planner"]
 _ROWS, _COLUMNS, _ACROSS, _BELOW, _TILES, _COUNT = (8 * i for i in range(22, 28))
 """Where on the stack there is what, once `apart` has done its work."""
-_KERNEL, _EXTENTS, _VALUES, _DOWN, _ALONG, _WHOLE = (TUPLE_ITEMS + 8 * place for place in range(2, 8))
+_FIELDS = {name: TUPLE_ITEMS + 8 * place for place, name in enumerate(_Loops._fields)}
 """Where what is kept of matrices that lie alike has what."""
-_THOUSANDTHS = int(1000 * MIN_FILL) + 1  # of a tile, beyond any doubt of arithmetic on floats
+_THOUSANDTHS = int(1000 * MIN_FILL)
+_IS_FILLED, _IS_NOT = _THOUSANDTHS + 1, _THOUSANDTHS - 1  # of a tile, beyond any doubt of arithmetic on floats
 
 
 def find_matrix(call: Making, label: str) -> None:
@@ -67,13 +69,25 @@ def find_matrix(call: Making, label: str) -> None:
     code.compare_number("rax", 0)
     code.jump(label, "e")
     code.move("r15", "rax")
-    code.set("rcx", NONE)
-    code.compare_with("r15", _KERNEL, "rcx")
-    code.jump(label, "e")
     _require_indices(call, label)
     _divide(call, label)
-    _make_constants(call)
-    _make_result(call)
+    _require_kernel(call, "kernel", label)
+    _make_constants(call, (_COLUMNS, _ROWS, _ACROSS, None, None, _BELOW, None, None))
+    _make_result(call, "kernel")
+    code.jump("is matrix")
+    code.label("few in tiles")
+    _divide_in_units(call, label)
+    _require_kernel(call, "plain", label)
+    _make_constants(call, (_ACROSS, _BELOW, _ROWS, None, None))
+    _make_result(call, "plain")
+    code.label("is matrix")
+
+
+def _require_kernel(call: Making, name: str, label: str) -> None:
+    """Go on where a kernel has been made."""
+    call.code.set("rcx", NONE)
+    call.code.compare_with("r15", _FIELDS[name], "rcx")
+    call.code.jump(label, "e")
 
 
 def _give_back(call: Making, place: int) -> None:
@@ -122,12 +136,12 @@ def _load_extents(call: Making, label: str) -> None:
 def _require_indices(call: Making, label: str) -> None:
     """Go on where 32-bit indices reach all elements, and the matrices are no single loop."""
     code = call.code
-    load_number(call, "rax", "r15", _WHOLE, label)
+    load_number(call, "rax", "r15", _FIELDS["whole"], label)
     code.compare_with("rsp", _COLUMNS, "rax")
     code.jump(label, "e")
-    load_number(call, "rbp", "r15", _DOWN, label)
+    load_number(call, "rbp", "r15", _FIELDS["down"], label)
     code.multiply("rbp", "rsp", _ROWS)
-    load_number(call, "rax", "r15", _ALONG, label)
+    load_number(call, "rax", "r15", _FIELDS["along"], label)
     code.multiply("rax", "rsp", _COLUMNS)
     code.add_register("rbp", "rax")
     code.compare_number("rbp", MAX_INDEX_32)
@@ -139,9 +153,9 @@ def _require_indices(call: Making, label: str) -> None:
 
 
 def _divide(call: Making, label: str) -> None:
-    """Let the stack have how many tiles there are across, below and in all, where they are filled."""
+    """Let the stack have how many tiles there are across, below and in all; others go on at ``few in tiles``."""
     code = call.code
-    code.load("rbp", "r15", _EXTENTS)
+    code.load("rbp", "r15", _FIELDS["extents"])
     code.set("rax", 1)
     code.store("rsp", _TILES, "rax")
     code.store("rsp", _COUNT, "rax")  # elements of all tiles
@@ -158,29 +172,81 @@ def _divide(call: Making, label: str) -> None:
         code.store("rsp", _COUNT, "rcx")
         code.multiply("rax", "rsp", _TILES)
         code.store("rsp", _TILES, "rax")
-    code.set("rcx", _THOUSANDTHS)
-    code.multiply("rcx", "rsp", _COUNT)
     code.load("rax", "rsp", _ROWS)
     code.multiply("rax", "rsp", _COLUMNS)
     code.set("rdx", 1000)
     code.multiply_by("rax", "rdx")
-    code.compare("rax", "rcx")
-    code.jump(label, "l")
+    for least, where, is_so in ((_IS_NOT, "few in tiles", "le"), (_IS_FILLED, label, "l")):
+        code.set("rcx", least)
+        code.multiply("rcx", "rsp", _COUNT)
+        code.compare("rax", "rcx")
+        code.jump(where, is_so)
 
 
-def _make_constants(call: Making) -> None:
-    """Let the stack have the constants: those of strides, the extents, and what divides by the numbers of tiles."""
+def _divide_in_units(call: Making, label: str) -> None:
+    """Let the stack have how many units, elements beyond these, units of a row, and blocks there are without tiles.
+
+    That is of matrices for which nothing else may have been measured to be faster.
+    """
+    code, has_blocks = call.code, call.new_label()
+    code.load("rbp", "r15", _FIELDS["nbytes"])
+    for place, to in ((0, _ACROSS), (2, _BELOW)):
+        code.load("rsi", "rbp", TUPLE_ITEMS + 8 * place)
+        load_small(call, "rdx", "rsi", label)
+        code.multiply("rdx", "rsp", _COLUMNS)
+        code.store("rsp", to, "rdx")
+        code.load("rsi", "rbp", TUPLE_ITEMS + 8 * (place + 1))
+        load_small(call, "rdx", "rsi", label)
+        code.add_from("rdx", "rsp", to)
+        code.store("rsp", to, "rdx")
+    code.load("rdx", "rsp", _ACROSS)
+    code.multiply("rdx", "rsp", _ROWS)
+    code.add_from("rdx", "rsp", _BELOW)
+    code.compare_number("rdx", MIN_TUNED_NBYTES)
+    code.jump(label, "ge")
+    code.load("rbp", "r15", _FIELDS["units"])
+    code.load("rsi", "rbp", TUPLE_ITEMS)
+    load_small(call, "rcx", "rsi", label)
+    code.load("rax", "rsp", _ROWS)
+    code.multiply("rax", "rsp", _COLUMNS)
+    code.divide("rcx")
+    code.store("rsp", _ACROSS, "rax")
+    code.store("rsp", _BELOW, "rdx")
+    code.load("rax", "rsp", _COLUMNS)
+    code.divide("rcx")
+    code.store("rsp", _ROWS, "rax")
+    code.compare_number("rax", 0)
+    code.jump(label, "e")
+    code.load("rsi", "rbp", TUPLE_ITEMS + 8)
+    load_small(call, "rcx", "rsi", label)
+    code.load("rax", "rsp", _ACROSS)
+    code.add_register("rax", "rcx")
+    code.add("rax", -1)
+    code.divide("rcx")
+    code.compare_number("rax", 0)
+    code.jump(has_blocks, "ne")
+    code.set("rax", 1)
+    code.label(has_blocks)
+    code.store("rsp", _TILES, "rax")
+
+
+def _make_constants(call: Making, numbers: tuple[int | None, ...]) -> None:
+    """Let the stack have the constants: those of strides, numbers that it has, and after some what divides by them."""
     code = call.code
-    code.set("rdi", 8)
+    code.set("rdi", len(numbers))
     code.call(objects.address("PyTuple_New"))
     call.made(LEAVES, "rbp")
-    for place, number in ((0, _COLUMNS), (1, _ROWS), (2, _ACROSS), (5, _BELOW)):
+    for place, number in enumerate(numbers):
+        if number is None:
+            continue
         code.load("rdi", "rsp", number)
         code.call(objects.address("PyLong_FromSsize_t"))
         code.compare_number("rax", 0)
         code.jump("undo", "e")
         code.store("rbp", TUPLE_ITEMS + 8 * place, "rax")
-    for place in (3, 6):
+    for place in range(1, len(numbers) - 1):
+        if numbers[place] is not None or numbers[place - 1] is None:
+            continue
         code.set("rdi", id(magic))
         code.load("rsi", "rbp", TUPLE_ITEMS + 8 * (place - 1))
         code.call(objects.address("PyObject_CallOneArg"))
@@ -194,7 +260,7 @@ def _make_constants(call: Making) -> None:
             call.keep("rdx")
         code.load("rsi", "rsp", _COUNT)
         call.drop("rsi")
-    code.load("rdi", "r15", _VALUES)
+    code.load("rdi", "r15", _FIELDS["values"])
     code.move("rsi", "rbp")
     code.call(objects.address("PySequence_Concat"))
     code.compare_number("rax", 0)
@@ -205,10 +271,10 @@ def _make_constants(call: Making) -> None:
     call.drop("rbp")
 
 
-def _make_result(call: Making) -> None:
+def _make_result(call: Making, kernel: str) -> None:
     """Let `r15` have the kernel, the grid and the constants, which the stack keeps."""
     code = call.code
-    code.load("rdx", "r15", _KERNEL)
+    code.load("rdx", "r15", _FIELDS[kernel])
     code.store("rsp", _COUNT, "rdx")
     code.load("rdi", "rsp", _TILES)
     code.call(objects.address("PyLong_FromSsize_t"))

@@ -21,7 +21,7 @@ _note, _told = balance.note_launches, balance.told
 _LAST_CROSSED = offsets(Crossings, ("last",))["last"]
 
 
-def weigh(call: Making, holder: str, at: int, python: str, due: str) -> None:
+def weigh(call: Making, holder: str, at: int, python: str, due: str, nbytes_at: int = LAYOUT["nbytes"]) -> None:
     """Do what `Balance.ran` does of a launch for the layout in `r15` and the leaves in a tuple, and sample it.
 
     Parameters
@@ -36,7 +36,7 @@ def weigh(call: Making, holder: str, at: int, python: str, due: str) -> None:
         And where the launch is to be weighed, too.
     """
     code, is_less, is_done = call.code, call.new_label(), call.new_label()
-    load_number(call, "rbp", "r15", LAYOUT["nbytes"], python)
+    load_number(call, "rbp", "r15", nbytes_at, python)
     code.set("r12", id(balance))
     load_number(call, "rax", "r12", _BALANCE["reach"], python)
     code.store("rsp", NUMBER, "rax")

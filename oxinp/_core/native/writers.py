@@ -28,6 +28,7 @@ from oxinp._core.native import (
     products,
     reading,
     renewing,
+    row_launching,
     running,
     ufuncs,
     writing,
@@ -41,7 +42,10 @@ from oxinp._runtime.memory import Buffer
 _ROWS = {row.name: row for row in UFUNCS}
 _RECORDING = {
     name: getattr(module, name)
-    for module in (nodes, computing, dense, executing, lines, reading, renewing, running, memory, writing)
+    for module in (
+        *(nodes, computing, dense, executing, lines, memory),
+        *(reading, renewing, row_launching, running, writing),
+    )
     for name in module.__all__
 }
 

@@ -30,6 +30,7 @@ from oxinp._core.native.launching import (
     COMPUTED,
     ENTRIES,
     GRAPH_OF,
+    LATER,
     LAYOUT_AT,
     MASK,
     SEEN,
@@ -49,7 +50,6 @@ from oxinp._core.native.waiting import begin_pending, load_next_pending
 from oxinp._core.native.weighing import tell_whether_due, weigh
 from oxinp._runtime.memory import Buffer
 
-_LATER = offsets(ByArithmetic, ("later",))["later"]
 _CALL = offsets(Call, ("leaves", "mask"))
 _OWN_MASK = 16
 """Where on the stack there are the bits of what is written to, see `memory.storage`."""
@@ -223,7 +223,7 @@ def _load_program(call: Making) -> None:
     code.move("r15", "rax")
     call.unless_type("r15", ByArithmetic, "is planned")
     code.set("rcx", NONE)
-    code.compare_with("r15", _LATER, "rcx")
+    code.compare_with("r15", LATER, "rcx")
     code.jump("not planned", "ne")
     code.jump("undo")
     code.label("is planned")

@@ -56,6 +56,8 @@ class _Loops(NamedTuple):
         Bytes of what there is an element of at each place, in each row, in each column, and one of.
     plain : Kernel or None
         That without tiles, if it has been made.
+    units : (int, int)
+        Elements of a unit of that, and units of a block.
     """
 
     tile: TileSpec
@@ -68,6 +70,7 @@ class _Loops(NamedTuple):
     whole: int
     nbytes: tuple[int, int, int, int]
     plain: Kernel | None
+    units: tuple[int, int]
 
 
 class KnownChains(Planner):
@@ -210,6 +213,7 @@ class KnownChains(Planner):
             wholes.pop() if len(wholes) == 1 else 0,
             (nbytes[0], nbytes[1], nbytes[2], nbytes[3]),
             self._kernels.get(other),
+            (other.vector, linear.BLOCK * other.unroll),
         )
         if loops.kernel is not None or loops.plain is not None:
             if len(self._loops) >= MAX_KEPT:

@@ -2,14 +2,11 @@
 
 # ruff: noqa: ARG001, ICN001 - programs of one signature, and oxinp is np
 
-from types import SimpleNamespace
-
 import numpy
 import pytest
 
 import oxinp as np
 from oxinp._core.lazy import row_launches, straight
-from oxinp._core.lazy.balance import NUM_SIZES
 from oxinp._core.lazy.calls import Pending
 from tests.comparator import assert_same
 
@@ -62,7 +59,7 @@ def written(n, chain, seed=0):
 def several(monkeypatch, body):
     """What a body gives where reductions run by themselves."""
     with monkeypatch.context() as patch:
-        patch.setattr(row_launches, "launch_of", lambda *_: None)
+        patch.setattr(row_launches, "row_launch", lambda *_: None)
         result = body()
         np.evaluate(result)
     return result
@@ -252,6 +249,29 @@ def test_rows_of_ever_new_lengths_have_no_kernel_each(monkeypatch):
     assert len(built) <= 12
 
 
+def test_products_that_are_no_reductions_along_rows_are_looked_at_once(monkeypatch):
+    looks, before = [], straight._run_rows
+    monkeypatch.setattr(straight, "_run_rows", lambda *args: looks.append(args) or before(*args))
+    given = numpy.random.default_rng(7).random((120, 120))
+
+    def body(n):
+        a = n.array(given) + 0.0
+        u = n.zeros((120, 120))
+        if n is np:
+            np.evaluate(a, u)
+        for k in range(1, 80):
+            u[k, k:] = a[k, k:] - a[k, :k] @ a[:k, k:]
+            looks.clear() if k == 5 else None
+        few = len(looks)
+        u[0, 1:] = a[0, 1:] - a[0, 1:].sum()  # of the same structure
+        return u, few
+
+    found, few = body(np)
+    assert few == 0
+    assert len(looks) == 1
+    numpy.testing.assert_allclose(numpy.asarray(found), body(numpy)[0], rtol=1e-12)
+
+
 def test_rows_of_ever_new_lengths_are_hardly_looked_at(monkeypatch):
     looks = []
     monkeypatch.setattr(row_launches, "_alike", looks.append)
@@ -265,9 +285,10 @@ def test_rows_of_ever_new_lengths_are_hardly_looked_at(monkeypatch):
 
 def test_what_is_read_alone_counts_as_memory(monkeypatch):
     """A reduction that is computed on the way has none, and asking for it would have it run."""
-    read = []
-    stub = SimpleNamespace(ran=lambda _, entries: read.append(entries) or NUM_SIZES)
-    monkeypatch.setattr(row_launches, "balance", stub)
+    read, before = [], row_launches.run_rows
+    monkeypatch.setattr(
+        row_launches, "run_rows", lambda found, *given: read.append(found.entries) or before(found, *given)
+    )
     x = np.array(numpy.random.default_rng(8).random((N, LENGTH)))
     a = np.zeros((N, N))
     for i in range(60):

@@ -13,6 +13,9 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import Missing
 from oxinp._core.lazy.calls import CALLS
+from oxinp._core.lazy.chains import ONCE, ByArithmetic
+from oxinp._core.lazy.executor import Executable
+from oxinp._core.lazy.op import RENTED
 from oxinp._core.native import objects
 from oxinp._runtime.backend import FIRST_LOCK
 from tests.comparator import assert_same
@@ -86,6 +89,71 @@ def test_chains_that_have_programs_are_computed_by_machine_code(expression, in_p
     wanted = numpys(expression)
     for array in found:
         assert_same(array, wanted, ulp=4)
+
+
+LINES = [
+    "a[0, k:] * 2.0",
+    "a[k:, 1].copy()",
+    "a[k:, 1] + b[1, k:] * c[: N - k]",
+    "c[k:] - c[: N - k] * 0.5",
+    "a[0, : N - k][::-1] * True",
+]
+
+
+@pytest.mark.parametrize("expression", LINES)
+def test_lines_of_ever_new_lengths_are_computed_by_machine_code(expression, in_python):
+    given, found = arrays(oxinp) | {"N": N}, []
+    for k in (*range(10), *range(10, N // 2), *range(10, N // 2)):
+        if k == 10:
+            in_python.clear()
+        given["k"] = k
+        array, storage = pending(expression, given)
+        value = schedule.materialise(storage)
+        assert value is storage.value
+        assert not value[0].nodes
+        found.append((k, array))
+    assert not in_python
+    for k, array in found:
+        assert_same(array, eval(expression, arrays(numpy) | {"N": N, "k": k}))  # noqa: S307 - one of the table's
+
+
+def test_what_runs_by_arithmetic_gets_a_program_as_in_python(in_python):
+    given = arrays(oxinp)
+    for k in range(1, 9):
+        schedule.materialise(pending(f"c[{k}:] * 0.25", given)[1])
+    for _ in range(2 * RENTED):
+        in_python.clear()
+        array, storage = pending("c[11:] * 0.25", given)
+        graph = storage.value[0]
+        before = graph.program
+        schedule.materialise(storage)
+        if before is None:
+            assert graph.program is ONCE
+            assert not in_python
+        elif type(before) is ByArithmetic:
+            assert graph.program is before.later or type(graph.program) is Executable
+            assert bool(in_python) == (before.later is None)
+        else:
+            assert graph.program is before
+            assert not in_python
+        assert_same(array, numpys("c[11:] * 0.25"))
+    assert type(graph.program) is Executable
+
+
+def test_a_line_is_weighed_as_the_first_of_its_length_once(monkeypatch):
+    given, told, wanted = arrays(oxinp), [], []
+    for k in range(1, 9):
+        schedule.materialise(pending(f"c[{k}:] * 0.125", given)[1])
+    monkeypatch.setattr(balance, "reach", 1 << 40)
+    monkeypatch.setattr(balance, "_unit", 1 << 20)
+    monkeypatch.setattr(type(balance), "computed_chain", lambda *_, is_first, **__: told.append(is_first))
+    for _ in range(6):
+        balance.each = 1  # the next launch is weighed
+        _, storage = pending("c[13:] * 0.125", given)
+        wanted.append(storage.value[0].program is None)
+        schedule.materialise(storage)
+    assert told == wanted
+    assert set(wanted) == {True, False}
 
 
 def known(expression="a * 2.0 + b"):

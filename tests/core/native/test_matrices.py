@@ -70,10 +70,15 @@ def structure():
                 x[begin:, begin + step :] = x[begin:, begin + step :] + x[: rows - begin, : 640 - begin - step]
                 x[begin:, begin + step :] = x[begin:, begin + step :] + v[begin + step :]
                 x[begin:, begin + step :] += v[begin + step :]
+        for begin in range(6):
+            for width in (2, 3, 4, 8, 12):
+                x[begin:, 1 : 1 + width] = x[begin:, 1 : 1 + width] + v[1 : 1 + width]
+                x[begin:, 4 : 4 + width] = x[begin:, 8 : 8 + width] + x[: rows - begin, :width]
     assert made is not None
     return made
 
 
+NARROW = 2, 3, 4, 8, 12
 CASES = [
     *((lambda m=m, n=n: (part(m, n, 640), part(m, n, 640), part(m, n, 640))) for m in (2, 9, 64) for n in (64, 633)),
     *(
@@ -86,6 +91,13 @@ CASES = [
         for m in (8, 63, 299)
         for n in (5, 128)
     ),
+    *((lambda m=m, n=n: (part(m, n, 640, 1), part(m, n, 640, 1), row(m, n, 1))) for m in (2, 9, 299) for n in NARROW),
+    *(
+        (lambda m=m, n=n: (part(m, n, 640, 4), part(m, n, 640, 8), part(m, n, 640)))
+        for m in (2, 9, 299)
+        for n in NARROW
+    ),
+    *((lambda n=n: (part(60_000, n, 640, 4), part(60_000, n, 640, 8), part(60_000, n, 640))) for n in NARROW),
     lambda: (part(1, 640, 640),) * 3,
     lambda: (part(640, 1, 640),) * 3,
     lambda: (part(64, 640, 640),) * 3,
@@ -113,3 +125,13 @@ def test_most_launches_are_found(structure):
         if launch_of(structure, layout, tuple(leaves), is_looked_for=False) is not None:
             found.append(code()((structure,), layout, (layout, *leaves)) is not None)
     assert sum(found) >= 4, found
+
+
+def test_launches_of_narrow_matrices_are_found(structure):
+    found = []
+    for make in CASES[16:46]:
+        layout, *leaves = make()
+        if launch_of(structure, layout, tuple(leaves), is_looked_for=False) is not None:
+            found.append(code()((structure,), layout, (layout, *leaves)) is not None)
+    assert len(found) >= 20
+    assert sum(found) >= 15, found
