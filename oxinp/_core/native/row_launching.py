@@ -13,6 +13,7 @@ from oxinp._core.lazy.expr import Graph, Structure
 from oxinp._core.lazy.row_launches import (
     _KNOWN,
     ACCESS,
+    LOOKED_UP,
     MAX_REUSED,
     NEARBY,
     ONE,
@@ -279,7 +280,8 @@ def _make_launch(call: Making) -> None:
     code.set("r12", id(ONE))
     code.load("r13", "rsp", KEPT)
     known = ("r13", _KNOWN_RUN), ("r13", _KNOWN_BACKEND), "r12", ("rsp", NEW), ("r13", _KNOWN_CONSTANTS)
-    call.make_tuple(GRID, "rsi", *known, "r14", ("rsp", ENTRY))
+    code.set("rbp", id(LOOKED_UP))
+    call.make_tuple(GRID, "rsi", *known, "r14", ("rsp", ENTRY), "rbp")
     code.set("rdi", id(_launch))
     code.call(objects.address("PyObject_CallOneArg"))
     code.compare_number("rax", 0)
