@@ -8,7 +8,7 @@ import pytest
 
 import oxinp
 from oxinp._config import config
-from oxinp._core.lazy import row_launches, schedule
+from oxinp._core.lazy import row_launches, rowwise, schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.native import objects
 from tests.comparator import assert_same
@@ -18,6 +18,13 @@ pytestmark = [
     pytest.mark.usefixtures("on_device", "unwatched", "written"),
 ]
 SIZES = range(2000, 2006)
+
+
+@pytest.fixture(autouse=True)
+def unmerged(monkeypatch):
+    """Let no sizes have a kernel of their own, as those that have been met first of all have."""
+    rowwise._MERGED.clear()
+    monkeypatch.setattr(rowwise, "_is_once", lambda *_: True)
 
 
 @pytest.fixture
