@@ -138,19 +138,15 @@ def required_gpu():
 
 @pytest.fixture
 def config():
-    """Return `oxinp.config`; whatever the test sets is put back.
-
-    What it leaves as it is is not set: to look through all places of machine code takes longer than most tests.
-    """
+    """Return `oxinp.config`; whatever the test sets is put back."""
     module = importlib.import_module("oxinp._config")
-    config = module.config
-    before = {row.name: getattr(config, row.name) for row in module.SETTINGS}
-    config.renew()
-    yield config
-    for name, value in before.items():
-        if getattr(config, name) != value:
-            setattr(config, name, value)
-    config.renew()
+    settings = {row.name: getattr(module.config, row.name) for row in module.SETTINGS}
+    # To set this looks at every place that machine code has, which takes longer than most tests.
+    is_used = settings.pop("machine_code")
+    with module.config.override(**settings):
+        yield module.config
+    if module.config.machine_code != is_used:
+        module.config.machine_code = is_used
 
 
 DEFAULT = pytest.param(65536, marks=pytest.mark.slow, id="threshold-64K")  # of small arrays it is infinity
