@@ -198,7 +198,8 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         return attempt(_write_result, storage, layout, given, entry, source)
     is_written = write_part(storage, layout, chain, None, False)
     if is_written is None and not layout.is_contiguous:  # a part that overlaps, which is to be read as a whole before
-        copied = wrap_pending(express(COPY, (value,), Layout.of(structure.dtype, value._known.shape)), as_array=True)
+        shape = (value._known or value._layout).shape
+        copied = wrap_pending(express(COPY, (value,), Layout.of(structure.dtype, shape)), as_array=True)
         return assign(array, layout, copied)
     return bool(is_written)
 
