@@ -85,10 +85,10 @@ def test_what_has_run_before_gives_numpy_s_results(expression):
 @pytest.mark.parametrize("expression", ["a.sum(axis=0)", "a.max(axis=1)", "(a + 1.0).sum(axis=1)"])
 def test_machine_code_runs_what_has_run_before(expression, in_python):
     given = arrays(oxinp)
-    for turn in range(20):
+    for turn in range(40):
         array, call = waiting(expression, given)
         count = oxinp.cuda.stats().launches
-        if turn == 10:
+        if turn == 30:
             in_python.clear()
         call.run()
         value = array._storage.value
