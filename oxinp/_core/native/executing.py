@@ -11,16 +11,17 @@ import functools
 from oxinp._core.lazy.calls import Call, Pending
 from oxinp._core.lazy.executor import Executable, addresses
 from oxinp._core.lazy.steps import LaunchStep, MappedLaunchStep
+from oxinp._core.memory.storage import Leaf
 from oxinp._core.native import objects
 from oxinp._core.native.apart import INDEX
 from oxinp._core.native.function import NONE
 from oxinp._core.native.given import GIVEN, MOST_GIVEN, ROOM, call_given, give, require_returned
 from oxinp._core.native.launchers import launch_given
-from oxinp._core.native.launching import count_pushed, push, push_entries
+from oxinp._core.native.launching import NUMBERS, count_pushed, push, push_entries
 from oxinp._core.native.leaves import BUFFER_PTR
 from oxinp._core.native.locking import answered
 from oxinp._core.native.making import COST, ENTRY, GIVEN_VALUE, GRID, KEPT, KEY, NEW, NEW_GRAPH, NUMBER, Making, offsets
-from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS
+from oxinp._core.native.objects import LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.operand import require_usual
 from oxinp._runtime.memory import Buffer
 
@@ -142,7 +143,9 @@ def _run_operands(call: Making) -> None:
     code.decrement("rsp", INDEX)
     code.load("rcx", "rsp", INDEX)
     code.load_at("rdi", "r12", "rcx", 8, TUPLE_ITEMS)
-    call.unless_type("rdi", Pending, "next leaf")
+    code.load("rdx", "rdi", TYPE)
+    call.if_one_of("rdx", (Buffer, Leaf, *NUMBERS), "next leaf")
+    call.unless_type("rdi", Pending, "undo")
     code.load("rdx", "rdi", _PENDING_CALL)
     code.set("rcx", NONE)
     code.compare("rdx", "rcx")

@@ -28,7 +28,7 @@ ARGS = 8
 """Where on the stack there is where these lie."""
 
 _NAMED = ("is_looked_for",)
-_NUMBERS = (float, int, bool, *MIDDLING)
+NUMBERS = (float, int, bool, *MIDDLING)
 
 
 def find_launch(call: Making) -> None:
@@ -210,7 +210,7 @@ def push_entries(call: Making, holder: str, at: int) -> None:
     code.jump(again)
     code.label(is_number)
     code.load("rdx", "rdi", TYPE)
-    call.if_one_of("rdx", _NUMBERS, is_plain)
+    call.if_one_of("rdx", NUMBERS, is_plain)
     code.jump("undo")
     code.label(is_plain)
     push(call, "rdi")
@@ -259,6 +259,7 @@ __all__ = [
     "LATER",
     "LAYOUT_AT",
     "MASK",
+    "NUMBERS",
     "SEEN",
     "SOURCE_AT",
     "STORAGE_AT",

@@ -142,6 +142,8 @@ def test_what_runs_by_arithmetic_gets_a_program_as_in_python(in_python):
 
 def test_a_line_is_weighed_as_the_first_of_its_length_once(monkeypatch):
     given, told, wanted = arrays(oxinp), [], []
+    given["c"] = oxinp.ones(1013) * 3.0  # a length that no other test has
+    oxinp.evaluate(given["c"])
     for k in range(1, 9):
         schedule.materialise(pending(f"c[{k}:] * 0.125", given)[1])
     monkeypatch.setattr(balance, "reach", 1 << 40)
