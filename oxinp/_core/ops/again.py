@@ -22,6 +22,7 @@ from oxinp._core.lazy.results import types, wrap_result
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Value, is_pinned
+from oxinp._core.ops import recurring
 from oxinp._runtime.memory import Buffer
 
 _ASKED = new_table()
@@ -106,7 +107,10 @@ def write(what: Hashable, array: Handle, index: Handle, value: Any, *, casts: bo
     own, used = array._held or array._storage, index._held or index._storage
     if used.host is not None or used is own:
         return False
-    if is_cast:
+    known = recurring.find(value, layout.dtype)
+    if known is not None:
+        value = known
+    elif is_cast:
         value = astype(value, layout.dtype, copy_wanted=False)
     if value._held is own:
         return False
