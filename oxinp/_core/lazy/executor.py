@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.lazy.steps import Step, brief_launch, compiled, is_silent, places_of, queued, run_steps
+from oxinp._core.lazy.steps import Step, brief_launch, brief_step, compiled, is_silent, places_of, queued, run_steps
 from oxinp._kernels.plan import Fill, Flagged, Joined, Launch, Plan, Read, inputs, outputs
 from oxinp._runtime import here
 
@@ -116,6 +116,8 @@ class Executable:
         elif type(launch) is Launch:
             self.launch = brief_launch(launch, len(self.sizes) + sum(widths), self._settle)
         self.is_silent = not self.is_single and is_silent(self._queue) and not backend.pool.notes_uses
+        if self.is_silent and not self.scratch_nbytes and (brief := brief_step(self.steps, len(self.sizes))):
+            self.launch = brief
         self.launch = self._noted(self.launch)
 
     def _noted(self, launch: Any) -> Any:

@@ -92,6 +92,20 @@ def is_silent(queue: Callable[..., object]) -> bool:
     return type(queue) is partial and queue.func is _run_silent
 
 
+def brief_step(steps: Sequence[Step], num_outputs: int) -> Callable[..., None] | None:
+    """Return what runs a plan's only step, a launch without workspace or flags, on the values of outputs and inputs."""
+    step: Any = steps[0] if len(steps) == 1 else None
+    if type(step) is not LaunchStep or not {*step.places}.isdisjoint((num_outputs, num_outputs + 1)):
+        return None
+    places = [place - len(_OWN) if place > num_outputs else place for place in step.places]
+    pick: Any = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
+
+    def launch(*values: Any) -> None:
+        step.launch(*pick(values))
+
+    return launch
+
+
 _OWN = "scratch", "flags"
 
 
@@ -207,9 +221,10 @@ class Step:
 class LaunchStep(Step):
     """A launch whose parameters are values as they are."""
 
-    __slots__ = ("launch", "pick")
+    __slots__ = ("launch", "pick", "places")
 
     def __init__(self, step: Launch, places: Sequence[int], *, is_beside: bool) -> None:
+        self.places = places
         self.launch = brief_launch(step, len(places), self.settle, is_beside=is_beside)
         self.pick: Any = itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
 

@@ -63,15 +63,20 @@ def _read(bound: BoundOp, array: Handle, index: Handle, claim: int) -> Value | N
 
 def _leaves(bound: BoundOp, first: Handle, second: Handle) -> tuple[tuple[Any, ...] | None, int]:
     """Return what the first two operands of an operation are read from, and the mask; None if they lie otherwise."""
-    graph, entries, mask = expression(first)
-    if graph.nodes:
-        graph, entries, mask = schedule.materialise(first._held or first._storage)
-    other_graph, other_entries, other_mask = expression(second)
-    if other_graph.nodes:
-        other_graph, other_entries, other_mask = schedule.materialise(second._held or second._storage)
-    if graph is not bound.graphs[0] or other_graph is not bound.graphs[1]:
+    wanted, other_wanted = bound.graphs[:2]
+    held: Any = first._held and first._held.value
+    if held is None or held[0] is not wanted or first._known is not wanted.layout:  # else it is all of an array
+        held = expression(first)
+        if held[0].nodes:
+            held = schedule.materialise(first._held or first._storage)
+    other: Any = second._held and second._held.value
+    if other is None or other[0] is not other_wanted or second._known is not other_wanted.layout:
+        other = expression(second)
+        if other[0].nodes:
+            other = schedule.materialise(second._held or second._storage)
+    if held[0] is not wanted or other[0] is not other_wanted:
         return None, 0
-    return (*entries, *other_entries), mask | other_mask
+    return (*held[1], *other[1]), held[2] | other[2]
 
 
 def keep_read(what: Hashable, array: Handle, index: Handle, error: _Error | None, result: Handle) -> None:
