@@ -92,18 +92,20 @@ def is_silent(queue: Callable[..., object]) -> bool:
     return type(queue) is partial and queue.func is _run_silent
 
 
-def brief_step(steps: Sequence[Step], num_outputs: int) -> Callable[..., None] | None:
-    """Return what runs a plan's only step, a launch without workspace or flags, on the values of outputs and inputs."""
-    step: Any = steps[0] if len(steps) == 1 else None
-    if type(step) is not LaunchStep or not {*step.places}.isdisjoint((num_outputs, num_outputs + 1)):
-        return None
-    places = [place - len(_OWN) if place > num_outputs else place for place in step.places]
+def brief_run(
+    step: LaunchStep, num_outputs: int, scratch_nbytes: int, flags: int, allocate: Callable[[int], Any]
+) -> Callable[..., None]:
+    """Return what runs the only step of a plan, given the values of outputs and inputs."""
+    order = (*range(2, 2 + num_outputs), 0, 1)  # where workspace and flags come first, which takes no slices
+    places = [order[place] if place < len(order) else place for place in step.places]
     pick: Any = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
 
-    def launch(*values: Any) -> None:
-        step.launch(*pick(values))
+    def run(*values: Any, scratch: Any = None) -> None:
+        if scratch_nbytes and scratch is None:
+            scratch = allocate(scratch_nbytes)  # held while the step is queued
+        step.launch(*pick((0 if scratch is None else scratch.ptr, flags, *values)))
 
-    return launch
+    return run
 
 
 _OWN = "scratch", "flags"

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
+
 from oxinp._config import config
 from oxinp._core.lazy import reports, schedule, writing
 from oxinp._core.lazy.building import attempt
@@ -20,7 +22,6 @@ from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import types, wrap_result
 from oxinp._core.manipulation.copy import astype
-from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Value, is_pinned
 from oxinp._core.ops import recurring
 from oxinp._runtime.memory import Buffer
@@ -102,9 +103,16 @@ def write(what: Hashable, array: Handle, index: Handle, value: Any, *, casts: bo
     """
     if type(value) is not types.ndarray:
         return False
-    layout, seen, given = [x._known or x._layout for x in (array, index, value)]
-    is_cast = casts and given.dtype is not layout.dtype
-    wanted = _cast(given, layout) if is_cast else given._form or given.form
+    layout, seen = array._known or array._layout, index._known or index._layout
+    given = value._known or (value._seen if value._held is None else value._layout)  # either has a dtype and a shape
+    dtype, shape = given.dtype, given.shape
+    is_cast = casts and dtype is not layout.dtype
+    wanted: Any
+    if is_cast:
+        wanted = _cast(dtype, shape, layout.dtype)
+    else:
+        given = value._known or value._layout
+        wanted = given._form or given.form
     found = _ASKED.get((what, layout._form or layout.form, seen._form or seen.form, wanted))
     if found is None:
         return False
@@ -112,7 +120,7 @@ def write(what: Hashable, array: Handle, index: Handle, value: Any, *, casts: bo
     own, used = array._held or array._storage, index._held or index._storage
     if used.host is not None or used is own:
         return False
-    known = recurring.find(value, layout.dtype)
+    known = recurring.find(value, dtype, shape, layout.dtype)
     if known is not None:
         value = known
     elif is_cast:
@@ -155,15 +163,14 @@ def keep_write(
     """Have `write` do again what an operation has done."""
     if type(value) is types.ndarray and error is not None:
         layout, given = array._layout, value._layout
-        wanted = _cast(given, layout) if casts and given.dtype is not layout.dtype else given.form
+        is_cast = casts and given.dtype is not layout.dtype
+        wanted = _cast(given.dtype, given.shape, layout.dtype) if is_cast else given.form
         _keep((what, layout.form, index._layout.form, wanted), bound, error)
 
 
-def _cast(given: Layout, layout: Layout) -> Layout | None:
-    """Return how a value will lie when it has been cast to the dtype of an array; None where NumPy warns of that."""
-    if given.dtype.kind == "c" != layout.dtype.kind:
-        return None
-    return Layout.of(layout.dtype, given.shape)
+def _cast(given: np.dtype[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
+    """Return what a cast to a dtype is found by: the shape, for it will lie without gaps; None where NumPy warns."""
+    return None if given.kind == "c" != dtype.kind else shape
 
 
 def _keep(key: tuple[Any, ...], bound: BoundOp, error: _Error) -> None:

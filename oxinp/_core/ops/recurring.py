@@ -28,12 +28,14 @@ forget = _MET.clear
 hooks.before_leaving.append(forget)
 
 
-def find(value: Handle, dtype: np.dtype[Any]) -> Any:
+def find(value: Handle, source: np.dtype[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     """Return an array to be read in place of one that only the host has, cast to a dtype; None where there is none.
 
     Parameters
     ----------
     value : Handle
+    source, shape
+        Its own dtype and shape.
     dtype : numpy.dtype
         To which the elements are cast. What NumPy may warn of is not for this.
     """
@@ -44,13 +46,13 @@ def find(value: Handle, dtype: np.dtype[Any]) -> Any:
         host = held.host
     else:
         return None
-    layout = value._known or value._layout
-    source = layout.dtype
-    if host is None or layout.size * max(source.itemsize, dtype.itemsize) > MOST_NBYTES or here.are_several:
+    if host is None or here.are_several:
         return None
     seen = value._seen if value._host is host else host_view(value)
+    if seen.size * max(source.itemsize, dtype.itemsize) > MOST_NBYTES:
+        return None
     content = seen.tobytes()
-    key = source, layout.shape, dtype
+    key = source, shape, dtype
     met = _MET.get(key)
     if met is None or met[0] != content:
         if source is dtype or source.kind in "biu":
@@ -60,7 +62,7 @@ def find(value: Handle, dtype: np.dtype[Any]) -> Any:
         return None
     kept = met[1]
     if kept is None:
-        own = wrap_host(np.frombuffer(content, source).reshape(layout.shape).copy())
+        own = wrap_host(np.frombuffer(content, source).reshape(shape).copy())
         kept = own if source is dtype else astype(own, dtype)
         _MET[key] = content, kept
     return kept
