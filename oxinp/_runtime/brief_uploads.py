@@ -7,15 +7,14 @@ lies. Memory is used again when the device has passed an event that follows the 
 
 from __future__ import annotations
 
-import ctypes
 from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from oxinp._runtime.staging import Port, SlotEvent
 
 __all__ = ["BriefUploads"]
@@ -27,9 +26,6 @@ MOST_NBYTES = PART_NBYTES // 8
 RENTED = 16
 """Uploads that go the driver's own way, before there is memory: to pin it takes as long as some hundred."""
 _ALIGNMENT = 64
-_copy = ctypes.memmove
-_address_of = ctypes.addressof
-_byte_of: Any = ctypes.c_char.from_buffer
 
 
 class BriefUploads:
@@ -47,6 +43,7 @@ class BriefUploads:
         self._lock = free_in_children(Lock())
         self._left = RENTED
         self._memory: Any = None
+        self._first, self._bytes = 0, memoryview(b"")  # where it begins, and what lies there
         self._parts: list[tuple[int, SlotEvent]] = []
         self._number = 0
         self._at = self._end = 0  # the addresses of what is free of the part in use
@@ -61,9 +58,9 @@ class BriefUploads:
             self._left -= self._left > 0
             return False
         try:
-            address = _address_of(_byte_of(array))
-        except (TypeError, ValueError):  # it may not be written to, or is of times
-            address = array.ctypes.data
+            given = memoryview(array).cast("B")  # type: ignore[arg-type]
+        except (TypeError, ValueError):  # of complex numbers or times
+            given = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
         with self._lock:
             at = self._at
             if at + nbytes > self._end:
@@ -71,7 +68,8 @@ class BriefUploads:
                 if not at:
                     return False
             self._at = at + nbytes + -nbytes % _ALIGNMENT
-            _copy(at, address, nbytes)
+            begin = at - self._first
+            self._bytes[begin : begin + nbytes] = given
             self._upload_async(ptr, at, nbytes, 0)
         return True
 
@@ -80,6 +78,7 @@ class BriefUploads:
         if not self._parts:
             try:
                 first, self._memory = self._port.allocate_pinned(NUM_PARTS * PART_NBYTES)
+                self._first, self._bytes = first, memoryview(self._memory)
             except MemoryError:
                 self._left = RENTED
                 return 0

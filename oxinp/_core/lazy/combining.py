@@ -159,7 +159,8 @@ def join_of(
 
 def known_join(operation: Operation, key: tuple[Any, ...]) -> Join | None:
     """Return what `join_of` has found for (structures, positions, dtype); None if it was never asked, or long ago."""
-    join: Join | None = operation.joins.get(key) or operation.joins.recall(key)
+    joins = operation.joins
+    join: Join | None = joins.get(key) or (joins.recall(key) if joins.old else None)
     return join
 
 

@@ -309,9 +309,19 @@ def _find_near(
     (size, length), where = rows.shape, graph.leaves[place]
     if rows.structure is not structure or target.shape != (size,) or where.strides != (where.dtype.itemsize,):
         return None
-    if _kinds_of(rows) != kinds or bound.layouts[0].ndim != 1:
+    if not least <= size <= most or length != kinds[0] or bound.layouts[0].ndim != 1:
         return None
-    if not least <= size <= most or _is_needed(entry, call, others) or _is_reused(alike):
+    at = 1
+    for read in rows.leaves:  # `_kinds_of`, spelled out
+        if type(read) is Layout:
+            if read.strides != kinds[at] or read.alignment % ACCESS != kinds[at + 1]:
+                return None
+            at += 2
+    owner = entry.owner
+    if (others or len(CALLS) > 1 or (owner is not None and owner() is not None)) and _is_needed(entry, call, others):
+        return None
+    last = alike.last
+    if alike.reused >= MAX_REUSED or (last is not None and last() is not None and _is_reused(alike)):
         return None
     plans = graph.structure.plans
     (last_size, last_length), count = plans[LENGTHS]
@@ -319,8 +329,10 @@ def _find_near(
         plans[LENGTHS] = rows.shape, 0
     _, before, after, per_block, cluster, _ = found
     given, constants = entries + leaves, (*before, size, *after)
-    read = tuple([given[each] for each in alike.order])
-    return _launch((run, backend, (-(-size // per_block) * cluster, 1, 1), read, constants, alike, [call], LOOKED_UP))
+    gathered = tuple([given[each] for each in alike.order])
+    return _launch(
+        (run, backend, (-(-size // per_block) * cluster, 1, 1), gathered, constants, alike, [call], LOOKED_UP)
+    )
 
 
 def _kinds_of(rows: Graph) -> list[Any]:

@@ -25,8 +25,8 @@ from oxinp._core.lazy.expr import Unsupported, leaf_structure, remember, scalar
 from oxinp._core.lazy.handle import device_value, host_view
 from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, device, followers, note_update, singles
-from oxinp._core.lazy.record import COPY
-from oxinp._core.lazy.results import types
+from oxinp._core.lazy.record import COPY, express
+from oxinp._core.lazy.results import types, wrap_pending
 from oxinp._core.lazy.writing import MAX_GONE, flush_readers, is_direct, read_back, write_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, make_layout
@@ -196,7 +196,12 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         except Missing:
             pass
         return attempt(_write_result, storage, layout, given, entry, source)
-    return bool(write_part(storage, layout, chain, None, False))
+    is_written = write_part(storage, layout, chain, None, False)
+    if is_written is None and not layout.is_contiguous:  # a part that overlaps, which is to be read as a whole before
+        shape = (value._known or value._layout).shape
+        copied = wrap_pending(express(COPY, (value,), Layout.of(structure.dtype, shape)), as_array=True)
+        return assign(array, layout, copied)
+    return bool(is_written)
 
 
 def bring(array: Handle, layout: Layout, value: Handle) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
-MEETINGS = 3
+MEETINGS = 2
 """Times that something is met before it is worth an entry, which takes as long to make as so many do without one."""
 
 

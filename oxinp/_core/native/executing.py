@@ -1,4 +1,4 @@
-"""An Executable is run into a new Buffer, in machine code: what `Executable.run` does.
+"""An Executable is run into new Buffers, in machine code: what `Executable.run` and `run_all` do.
 
 What it is applied to is computed first, where that waits to be. Whatever is not as usual is left to Python, which
 begins again.
@@ -25,17 +25,18 @@ from oxinp._core.native.operand import require_usual
 from oxinp._runtime.memory import Buffer
 
 _EXECUTABLE = offsets(
-    Executable, ("allocate", "arguments", "flags", "is_silent", "launch", "nbytes", "scratch_nbytes", "steps")
+    Executable, ("allocate", "arguments", "flags", "is_silent", "launch", "nbytes", "scratch_nbytes", "sizes", "steps")
 )
 _PENDING_CALL = offsets(Pending, ("call",))["call"]
 _STEP = offsets(LaunchStep, ("launch", "pick")) | offsets(MappedLaunchStep, ("calls",))
 
 
 @functools.cache
-def address_of(kind: type) -> int:
+def address_of(kind: type, *, are_several: bool = False) -> int:
     """Return where the code lies that runs an Executable for leaves, given where both are; 0 if the system forbids it.
 
-    It returns the Buffer, or 0 where an error has been raised, or Python is to do it.
+    It returns the Buffer, or a list of them if there may be several; or 0 where an error has been raised, or Python is
+    to do it.
     """
     call = Making(kind, None, ROOM)
     code = call.code
@@ -54,14 +55,17 @@ def address_of(kind: type) -> int:
     code.load("rdx", "r14", _EXECUTABLE["launch"])
     call.keep_at(COST, "rdx")
     _run_operands(call)
-    allocate(call, "r14", "nbytes", KEY)
+    if are_several:
+        _allocate_all(call)
+    else:
+        _allocate(call, "r14", _EXECUTABLE["nbytes"], KEY)
     code.set("rcx", id(True))
     code.compare_with("r14", _EXECUTABLE["is_silent"], "rcx")
     code.jump("has steps", "e")
-    _give(call, is_of_steps=False)
+    _give(call, is_of_steps=False, are_several=are_several)
     launch_given(call, GIVEN, has_grid=False)
     code.jump("has run")
-    _run_steps(call)
+    _run_steps(call, are_several=are_several)
     code.label("has run")
     code.load("r14", "rsp", KEY)
     call.keep("r14")
@@ -74,11 +78,16 @@ def executable_run(kind: type, before: int | None) -> bytes:
     return answered(kind, before, 2, address_of(kind))
 
 
-def allocate(call: Making, executable: str, nbytes: str, place: int) -> None:
-    """Let the stack have a Buffer of what an Executable says, which `rax` has, too; the lack of memory is raised."""
+def executable_run_all(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `Executable.run_all`."""
+    return answered(kind, before, 2, address_of(kind, are_several=True))
+
+
+def _allocate(call: Making, holder: str, at: int, place: int) -> None:
+    """Let the stack have a Buffer, of as many bytes as lies at an offset from a register; `rax` has it, too."""
     code = call.code
-    give(call, (executable, _EXECUTABLE[nbytes]))
-    code.load("rdi", executable, _EXECUTABLE["allocate"])
+    give(call, (holder, at))
+    code.load("rdi", "r14", _EXECUTABLE["allocate"])
     _call_given(call, "rdi")
     code.compare_number("rax", 0)
     code.jump("raised", "e")
@@ -86,6 +95,40 @@ def allocate(call: Making, executable: str, nbytes: str, place: int) -> None:
     call.unless_type("rax", Buffer, "undo")
     code.compare_number_with("rax", BUFFER_PTR, 0)
     code.jump("undo", "e")
+
+
+def _allocate_all(call: Making) -> None:
+    """Let the stack have a list of a Buffer for each output."""
+    code = call.code
+    code.load("rdi", "r14", _EXECUTABLE["sizes"])
+    code.load("rdi", "rdi", SIZE)
+    code.compare_number("rdi", 0)
+    code.jump("undo", "e")
+    code.load("rax", "r12", SIZE)
+    code.add_register("rax", "rdi")
+    code.compare_number("rax", MOST_GIVEN - 3)
+    code.jump("undo", "g")
+    code.call(objects.address("PyList_New"))
+    call.made(KEY, "rax")
+    code.set("rax", 0)
+    code.store("rsp", INDEX, "rax")
+    code.label("next output")
+    code.load("rdx", "r14", _EXECUTABLE["sizes"])
+    code.load("rcx", "rsp", INDEX)
+    code.compare_with("rdx", SIZE, "rcx")
+    code.jump("are allocated", "e")
+    code.load_at("rbp", "rdx", "rcx", 8, TUPLE_ITEMS)
+    code.store("rsp", NUMBER, "rbp")
+    _allocate(call, "rsp", NUMBER, NEW)
+    code.load("rdx", "rsp", KEY)
+    code.load("rdx", "rdx", LIST_ITEMS)
+    code.load("rcx", "rsp", INDEX)
+    code.store_at("rdx", "rcx", "rax", 8)
+    code.set("rax", 0)
+    code.store("rsp", NEW, "rax")
+    code.increment("rsp", INDEX)
+    code.jump("next output")
+    code.label("are allocated")
 
 
 def _run_operands(call: Making) -> None:
@@ -113,14 +156,26 @@ def _run_operands(call: Making) -> None:
     code.label("are computed")
 
 
-def _give(call: Making, *, is_of_steps: bool) -> None:
-    """Let the stack have what a launch is given: the result's address, what `rdx` has and the flags, and operands."""
+def _give(call: Making, *, is_of_steps: bool, are_several: bool) -> None:
+    """Let the stack have what a launch is given: the results' addresses, what `rdx` has and the flags, and operands."""
     code = call.code
     code.load("rax", "rsp", KEY)
-    code.load("rax", "rax", BUFFER_PTR)
     code.move("rsi", "rsp")
     code.add("rsi", GIVEN)
-    push(call, "rax")
+    if are_several:
+        again = call.new_label()
+        code.load("r9", "rax", SIZE)
+        code.load("r8", "rax", LIST_ITEMS)
+        code.label(again)
+        code.load("rax", "r8")
+        code.load("rax", "rax", BUFFER_PTR)
+        push(call, "rax")
+        code.add("r8", 8)
+        code.add("r9", -1)
+        code.jump(again, "ne")
+    else:
+        code.load("rax", "rax", BUFFER_PTR)
+        push(call, "rax")
     if is_of_steps:
         push(call, "rdx")
         code.load("rdx", "r14", _EXECUTABLE["flags"])
@@ -129,11 +184,11 @@ def _give(call: Making, *, is_of_steps: bool) -> None:
     count_pushed(call)
 
 
-def _run_steps(call: Making) -> None:
+def _run_steps(call: Making, *, are_several: bool) -> None:
     """Lay out ``has steps``: launch one step after the other of the Executable in `r14`."""
     code = call.code
     code.label("has steps")
-    _make_values(call)
+    _make_values(call, are_several=are_several)
     code.set("rdx", NONE)
     call.keep_at(GRID, "rdx")
     code.set("rax", 0)
@@ -174,16 +229,16 @@ def _run_steps(call: Making) -> None:
     code.jump("next step")
 
 
-def _make_values(call: Making) -> None:
-    """Let the stack have a tuple of what steps are given: the result's address, workspace, flags and operands."""
+def _make_values(call: Making, *, are_several: bool) -> None:
+    """Let the stack have a tuple of what steps are given: the results' addresses, workspace, flags and operands."""
     code = call.code
     code.set("rdx", id(0))
     code.compare_with("r14", _EXECUTABLE["scratch_nbytes"], "rdx")
     code.jump("has workspace", "e")
-    allocate(call, "r14", "scratch_nbytes", NEW)
+    _allocate(call, "r14", _EXECUTABLE["scratch_nbytes"], NEW)
     code.load("rdx", "rax", BUFFER_PTR)
     code.label("has workspace")
-    _give(call, is_of_steps=True)
+    _give(call, is_of_steps=True, are_several=are_several)
     code.load("rdi", "rsp", NUMBER)
     code.call(objects.address("PyTuple_New"))
     call.made(NEW_GRAPH, "rdi")
@@ -256,4 +311,4 @@ def _call_given(call: Making, function: str) -> None:
     code.call(objects.address("PyObject_Vectorcall"))
 
 
-__all__ = ["executable_run"]  # of which functions of Python's have the names
+__all__ = ["executable_run", "executable_run_all"]  # of which functions of Python's have the names

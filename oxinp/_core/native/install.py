@@ -227,6 +227,7 @@ def _name_of(function: Any) -> str:
 _RECORDING = (
     Call.run,
     Executable.run,
+    Executable.run_all,
     Layout.of,
     Stock.allocate,
     *(

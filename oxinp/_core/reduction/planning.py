@@ -40,15 +40,16 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Flagged 
         matrix = None if planner is None else _matrix_of(planner, graph, wanted.axes[0], written)
         if matrix is not None:
             return matrix
-    if len(wanted.axes) == graph.layout.ndim:
+    line = line_of(graph.leaves) if len(wanted.axes) == graph.layout.ndim else None
+    if line is not None:
         planner = graph.structure.plans.get(key_of(wanted, bound.layouts[0] if target is None else target))
-        line = line_of(graph.leaves)
-        if planner is not None and line is not None:
-            again: Again | None = planner.line_again(*line, device().capability.num_sms)
-            if again is not None:
-                return again
+        again: Again | None = planner and planner.line_again(*line, device().capability.num_sms)
+        if again is not None:
+            return again
     planner, problem = _problem(bound, target)
     made: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
+    if made is not None and line is not None and graph.layout.ndim == 1:
+        planner.keep_line(*line, device().capability.num_sms, made)
     return made
 
 

@@ -34,7 +34,7 @@ from oxinp._core.lazy.handle import Handle, begin_writing, chain, device_value, 
 from oxinp._core.lazy.masked import Reducible, reducible
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import COPY, express, is_hosted, settled
-from oxinp._core.lazy.results import types, wrap_host, wrap_pending, wrap_result
+from oxinp._core.lazy.results import deferred, types, wrap_host, wrap_pending, wrap_result
 from oxinp._core.lazy.selections import Mask
 from oxinp._core.lazy.stores import check_writeable, store_result, target_of
 from oxinp._core.lazy.views import view
@@ -309,8 +309,7 @@ def _met_where(row: ReductionRow, elements: Handle, axis: Any, mask: Mask, dtype
     leaves = *u[1], *v[1]
     if Pending in map(type, leaves):
         return None
-    (total,) = schedule.defer(bound, leaves, u[2] | v[2])
-    return wrap_result(total)
+    return deferred(bound, leaves, u[2] | v[2])
 
 
 def _keep_where(
@@ -361,8 +360,7 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None,
         leaves += row.parameters(count, 0.0)[: bound.parameters.op.num_parameters]
     if Pending in map(type, leaves):
         return wrap_result(_deferred(bound, leaves, mask))
-    (total,) = schedule.defer(bound, leaves, mask)
-    return wrap_result(total)
+    return deferred(bound, leaves, mask)
 
 
 _AVERAGES = (np.mean, np.var, np.std)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from oxinp._kernels.choice import MIN_TUNED_NBYTES
 from oxinp._kernels.elementwise.plan import Elementwise
 from oxinp._kernels.elementwise.planner import Planner
-from oxinp._kernels.plan import FLAGS, SCRATCH, Argument, Launch, Plan, Work
+from oxinp._kernels.plan import FLAGS, SCRATCH, Launch, Plan, Work
 from oxinp._kernels.problem import Instr, Operand, ScalarOperand, touched_nbytes
-from oxinp._kernels.reduce.known import measured
+from oxinp._kernels.reduce.known import OUT, measured
 from oxinp._kernels.reduce.loops import without
 from oxinp._kernels.reduce.nearby import NearPasses
 from oxinp._kernels.reduce.passes import ReducePass
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from oxinp._kernels.problem import ReduceOp
     from oxinp._ptx import Builder, Kernel
     from oxinp._ptx.value import Value
-
-OUT = Argument("out0")
 
 
 class Reduction(NearPasses):

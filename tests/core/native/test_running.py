@@ -9,7 +9,7 @@ import pytest
 
 import oxinp
 from oxinp._config import config
-from oxinp._core.lazy import schedule
+from oxinp._core.lazy import executor, schedule
 from oxinp._core.lazy.balance import SAMPLED, Balance, balance
 from oxinp._core.lazy.building import Missing
 from oxinp._core.lazy.calls import CALLS, Call, Pending
@@ -85,10 +85,10 @@ def test_what_has_run_before_gives_numpy_s_results(expression):
 @pytest.mark.parametrize("expression", ["a.sum(axis=0)", "a.max(axis=1)", "(a + 1.0).sum(axis=1)"])
 def test_machine_code_runs_what_has_run_before(expression, in_python):
     given = arrays(oxinp)
-    for turn in range(20):
+    for turn in range(40):
         array, call = waiting(expression, given)
         count = oxinp.cuda.stats().launches
-        if turn == 10:
+        if turn == 30:
             in_python.clear()
         call.run()
         value = array._storage.value
@@ -101,6 +101,56 @@ def test_machine_code_runs_what_has_run_before(expression, in_python):
         call.run()  # which does nothing
     assert not in_python
     assert_same(array, eval(expression, arrays(numpy)))  # noqa: S307 - one of the table's
+
+
+@pytest.mark.parametrize("inner", ["a * 2.0 + b", "a.sum(axis=1)"])
+def test_several_results_of_a_launch_are_computed_by_machine_code(inner, entered):
+    outer, given = "np.exp(inner * -0.125) * 0.5", arrays(oxinp)
+
+    def pair():
+        held = eval(inner, given)  # noqa: S307 - one of the table's
+        return held, eval(outer, {**given, "inner": held})  # noqa: S307 - one of the table's
+
+    for _ in range(60):
+        held, made = pair()
+        oxinp.evaluate(made)
+        assert not held._storage.value[0].nodes
+    held, made = pair()
+    names = entered(lambda: oxinp.evaluate(made))
+    assert "compute" in names or "run_with_interior" in names  # which ask for it
+    assert "run_all" not in names
+    wanted = eval(inner, arrays(numpy))  # noqa: S307 - one of the table's
+    assert_same(held, wanted)
+    assert_same(made, eval(outer, {"np": numpy, "inner": wanted}), ulp=4)  # noqa: S307 - one of the table's
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_memory_that_is_lacking_for_one_of_several_results_leaves_nothing(failing):
+    given = arrays(oxinp)
+    for _ in range(40):
+        held = given["a"] * 2.0 + given["b"]
+        oxinp.evaluate(made := held * 0.5)
+    held = given["a"] * 2.0 + given["b"]
+    made = held * 0.5
+    (program,) = [each for each in made._storage.value[0].programs.values() if type(each) is executor.Executable]
+    before, count = program.allocate, [0]
+
+    def allocates(nbytes):
+        count[0] += 1
+        if count[0] == failing:
+            raise MemoryError("no more")
+        return before(nbytes)
+
+    program.allocate = allocates
+    try:
+        with pytest.raises(MemoryError, match="no more"):
+            oxinp.evaluate(made)
+    finally:
+        program.allocate = before
+    assert held._storage.value[0].nodes
+    given_before = arrays(numpy)
+    assert_same(made, (given_before["a"] * 2.0 + given_before["b"]) * 0.5)
+    assert_same(held, given_before["a"] * 2.0 + given_before["b"])
 
 
 def known(expression="a.sum(axis=0)"):
