@@ -102,11 +102,21 @@ def test_casts_warn_each_time(arrays):
     for _ in range(4):
         with pytest.warns(RuntimeWarning, match="invalid value"):
             ours[index] = np.full(NUM_ROWS, numpy.nan)
-    b = numpy.zeros(NUM_ROWS, "f4")
-    ours = on_device(b)
-    for _ in range(4):
-        with pytest.warns(RuntimeWarning, match="overflow"):
-            ours[index] = np.full(NUM_ROWS, 1e300)
+    for dtype, value in (("f4", 1e300), ("f2", 70000)):
+        ours = on_device(numpy.zeros(NUM_ROWS, dtype))
+        for _ in range(4):
+            with pytest.warns(RuntimeWarning, match="overflow"):
+                ours[index] = np.full(NUM_ROWS, value)
+
+
+def test_what_is_not_cast_is_read_as_it_is(arrays):
+    a, i = numpy.zeros(NUM_ROWS), arrays[1]
+    ours, index = on_device(a), on_device(i)
+    for _ in range(6):
+        np.add.at(ours, index, np.arange(NUM_ROWS))
+        np.add.at(ours, index, np.arange(0.0, NUM_ROWS))
+        numpy.add.at(a, i, 2 * numpy.arange(NUM_ROWS))
+    assert_same(ours, a)
 
 
 def test_integers_that_casts_round_or_wrap(arrays):

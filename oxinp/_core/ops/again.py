@@ -120,7 +120,7 @@ def write(what: Hashable, array: Handle, index: Handle, value: Any, *, casts: bo
     own, used = array._held or array._storage, index._held or index._storage
     if used.host is not None or used is own:
         return False
-    known = recurring.find(value, dtype, shape, layout.dtype)
+    known = recurring.find(value, dtype, shape, layout.dtype if is_cast else dtype)
     if known is not None:
         value = known
     elif is_cast:
