@@ -51,8 +51,6 @@ class Line:
     Parameters
     ----------
     frame : frame
-    may_warn : bool
-        Python's register of the warnings of the frame's module is wanted, which is made where there is none.
 
     Attributes
     ----------
@@ -62,12 +60,12 @@ class Line:
 
     __slots__ = ("_module", "_registry", "file", "number")
 
-    def __init__(self, frame: FrameType, *, may_warn: bool = True) -> None:
+    def __init__(self, frame: FrameType) -> None:
         names = frame.f_globals
         self.file = frame.f_code.co_filename
         self.number = frame.f_lineno
         self._module = str(names.get("__name__") or "<string>")
-        self._registry: dict[Any, Any] = names.setdefault("__warningregistry__", {}) if may_warn else {}
+        self._registry: dict[Any, Any] = names.setdefault("__warningregistry__", {})
 
     def warn(self, message: str, category: type[Warning]) -> None:
         """Warn as code on this line does by `warnings.warn`."""

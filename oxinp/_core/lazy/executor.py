@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
 from oxinp._core.lazy.placement import device, keyed
-from oxinp._core.lazy.steps import Step, brief_launch, compiled, is_silent, places_of, queued, run_steps
+from oxinp._core.lazy.steps import (
+    LaunchStep,
+    Step,
+    brief_launch,
+    brief_run,
+    compiled,
+    is_silent,
+    places_of,
+    queued,
+    run_steps,
+)
 from oxinp._kernels.plan import Fill, Flagged, Joined, Launch, Plan, Read, inputs, outputs
 from oxinp._runtime import here
 
@@ -116,6 +126,8 @@ class Executable:
         elif type(launch) is Launch:
             self.launch = brief_launch(launch, len(self.sizes) + sum(widths), self._settle)
         self.is_silent = not self.is_single and is_silent(self._queue) and not backend.pool.notes_uses
+        if self.is_silent and len(self.steps) == 1 and type(self.steps[0]) is LaunchStep:
+            self.launch = brief_run(self.steps[0], len(self.sizes), self.scratch_nbytes, self.flags, self.allocate)
         self.launch = self._noted(self.launch)
 
     def _noted(self, launch: Any) -> Any:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from oxinp._core.lazy.handle import Handle
     from oxinp._runtime.backend import Reports
 
+_new = object.__new__
 Make = Callable[[int], "Exception | None"]
 
 REPORT_NBYTES = 16
@@ -98,11 +99,23 @@ def claim(make: Make) -> int:
     make : callable
         What a kernel reports -> the exception; None where nothing is to be raised.
     """
+    backend: Any
     version, backend = select._decided  # `device`, spelled out
-    reports = (device() if version != config.version or backend is None else backend).reports
-    if reports.ring is None:
+    if version != config.version or backend is None:
+        backend = device()
+    reports = backend._reports or backend.reports
+    ring = reports.ring
+    if ring is None:
         _give_ring(reports)
-    return reports.ring.claim(reports.ptr, make, Line(user_frame(), may_warn=False))  # type: ignore[no-any-return]
+        ring = reports.ring
+    frame = user_frame()
+    line = _new(Line)  # which is told of, and never warns
+    line.file, line.number = frame.f_code.co_filename, frame.f_lineno
+    number = next(ring.numbers)  # `_Ring.claim`, spelled out
+    claimed = reports.ptr + REPORT_NBYTES * (number % NUM_REPORTS)
+    claimed += number // NUM_REPORTS % _NUM_ROUNDS << REPORT_ADDRESS_BITS
+    ring.origins[number % NUM_ORIGINS] = number, claimed, make, line
+    return claimed  # type: ignore[no-any-return]
 
 
 def claim_flags(make: Make, line: Line) -> int:

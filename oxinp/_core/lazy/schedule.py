@@ -313,8 +313,11 @@ def evaluate(value: Value) -> tuple[Graph, Buffer]:
 def _evaluate(value: Value) -> tuple[Graph, Buffer]:
     graph, leaves, _ = value
     if not graph.nodes:
-        graph = chains.copying(graph.layout, graph.dtype)
+        known, dtype = graph.programs, graph.layout.dtype
+        graph = (known and known.get(("copy", dtype))) or chains.copying(graph.layout, dtype)  # spelled out
     program = graph.program
+    if program is not None and program.version == config.version and not here.are_several:
+        return program.leaf, program.run(leaves)  # `find`, spelled out
     is_rented = program is None or program.later is not None
     buffer = chains.run_first(graph, leaves, program=program) if is_rented else None
     if buffer is not None:

@@ -92,6 +92,22 @@ def is_silent(queue: Callable[..., object]) -> bool:
     return type(queue) is partial and queue.func is _run_silent
 
 
+def brief_run(
+    step: LaunchStep, num_outputs: int, scratch_nbytes: int, flags: int, allocate: Callable[[int], Any]
+) -> Callable[..., None]:
+    """Return what runs the only step of a plan, given the values of outputs and inputs."""
+    order = (*range(2, 2 + num_outputs), 0, 1)  # where workspace and flags come first, which takes no slices
+    places = [order[place] if place < len(order) else place for place in step.places]
+    pick: Any = itemgetter(*places) if len(places) > 1 else itemgetter(slice(places[0], places[0] + 1))
+
+    def run(*values: Any, scratch: Any = None) -> None:
+        if scratch_nbytes and scratch is None:
+            scratch = allocate(scratch_nbytes)  # held while the step is queued
+        step.launch(*pick((0 if scratch is None else scratch.ptr, flags, *values)))
+
+    return run
+
+
 _OWN = "scratch", "flags"
 
 
@@ -207,9 +223,10 @@ class Step:
 class LaunchStep(Step):
     """A launch whose parameters are values as they are."""
 
-    __slots__ = ("launch", "pick")
+    __slots__ = ("launch", "pick", "places")
 
     def __init__(self, step: Launch, places: Sequence[int], *, is_beside: bool) -> None:
+        self.places = places
         self.launch = brief_launch(step, len(places), self.settle, is_beside=is_beside)
         self.pick: Any = itemgetter(*places) if len(places) > 1 else lambda values: (values[places[0]],)
 

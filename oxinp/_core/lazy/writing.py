@@ -143,7 +143,10 @@ def _write_by(storage: Storage, layout: Layout, bound: BoundOp, leaves: tuple[An
     is_first, ptr = not bound.has_run, buffer.ptr + layout.offset
     # `_runs_first` looks at the first two things, too
     if not bound.rented or bound.executables or not _runs_first(bound, buffer, ptr, leaves, value, layout):
-        executable = bound.executable()
+        known = bound.executables
+        executable = None if known is None or here.are_several else known.get(None)  # `BoundOp.executable`, spelled out
+        if executable is None or executable.version != config.version:
+            executable = bound.executable()
         flush_readers(value, written=layout)
         arguments = executable.arguments(leaves)  # whatever has to be computed, or built, for them first
         num_launches = stats.launches

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import Any
 
+import numpy as np
+
 from oxinp._config import config
 from oxinp._core.lazy import reports, schedule, writing
 from oxinp._core.lazy.building import attempt
@@ -20,8 +22,8 @@ from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import types, wrap_result
 from oxinp._core.manipulation.copy import astype
-from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Value, is_pinned
+from oxinp._core.ops import recurring
 from oxinp._runtime.memory import Buffer
 
 _ASKED = new_table()
@@ -62,15 +64,20 @@ def _read(bound: BoundOp, array: Handle, index: Handle, claim: int) -> Value | N
 
 def _leaves(bound: BoundOp, first: Handle, second: Handle) -> tuple[tuple[Any, ...] | None, int]:
     """Return what the first two operands of an operation are read from, and the mask; None if they lie otherwise."""
-    graph, entries, mask = expression(first)
-    if graph.nodes:
-        graph, entries, mask = schedule.materialise(first._held or first._storage)
-    other_graph, other_entries, other_mask = expression(second)
-    if other_graph.nodes:
-        other_graph, other_entries, other_mask = schedule.materialise(second._held or second._storage)
-    if graph is not bound.graphs[0] or other_graph is not bound.graphs[1]:
+    wanted, other_wanted = bound.graphs[:2]
+    held: Any = first._held and first._held.value
+    if held is None or held[0] is not wanted or first._known is not wanted.layout:  # else it is all of an array
+        held = expression(first)
+        if held[0].nodes:
+            held = schedule.materialise(first._held or first._storage)
+    other: Any = second._held and second._held.value
+    if other is None or other[0] is not other_wanted or second._known is not other_wanted.layout:
+        other = expression(second)
+        if other[0].nodes:
+            other = schedule.materialise(second._held or second._storage)
+    if held[0] is not wanted or other[0] is not other_wanted:
         return None, 0
-    return (*entries, *other_entries), mask | other_mask
+    return (*held[1], *other[1]), held[2] | other[2]
 
 
 def keep_read(what: Hashable, array: Handle, index: Handle, error: _Error | None, result: Handle) -> None:
@@ -96,9 +103,16 @@ def write(what: Hashable, array: Handle, index: Handle, value: Any, *, casts: bo
     """
     if type(value) is not types.ndarray:
         return False
-    layout, seen, given = [x._known or x._layout for x in (array, index, value)]
-    is_cast = casts and given.dtype is not layout.dtype
-    wanted = _cast(given, layout) if is_cast else given._form or given.form
+    layout, seen = array._known or array._layout, index._known or index._layout
+    given = value._known or (value._seen if value._held is None else value._layout)  # either has a dtype and a shape
+    dtype, shape = given.dtype, given.shape
+    is_cast = casts and dtype is not layout.dtype
+    wanted: Any
+    if is_cast:
+        wanted = _cast(dtype, shape, layout.dtype)
+    else:
+        given = value._known or value._layout
+        wanted = given._form or given.form
     found = _ASKED.get((what, layout._form or layout.form, seen._form or seen.form, wanted))
     if found is None:
         return False
@@ -106,7 +120,10 @@ def write(what: Hashable, array: Handle, index: Handle, value: Any, *, casts: bo
     own, used = array._held or array._storage, index._held or index._storage
     if used.host is not None or used is own:
         return False
-    if is_cast:
+    known = recurring.find(value, dtype, shape, layout.dtype if is_cast else dtype)
+    if known is not None:
+        value = known
+    elif is_cast:
         value = astype(value, layout.dtype, copy_wanted=False)
     if value._held is own:
         return False
@@ -146,15 +163,14 @@ def keep_write(
     """Have `write` do again what an operation has done."""
     if type(value) is types.ndarray and error is not None:
         layout, given = array._layout, value._layout
-        wanted = _cast(given, layout) if casts and given.dtype is not layout.dtype else given.form
+        is_cast = casts and given.dtype is not layout.dtype
+        wanted = _cast(given.dtype, given.shape, layout.dtype) if is_cast else given.form
         _keep((what, layout.form, index._layout.form, wanted), bound, error)
 
 
-def _cast(given: Layout, layout: Layout) -> Layout | None:
-    """Return how a value will lie when it has been cast to the dtype of an array; None where NumPy warns of that."""
-    if given.dtype.kind == "c" != layout.dtype.kind:
-        return None
-    return Layout.of(layout.dtype, given.shape)
+def _cast(given: np.dtype[Any], shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...] | None:
+    """Return what a cast to a dtype is found by: the shape, for it will lie without gaps; None where NumPy warns."""
+    return None if given.kind == "c" != dtype.kind else shape
 
 
 def _keep(key: tuple[Any, ...], bound: BoundOp, error: _Error) -> None:

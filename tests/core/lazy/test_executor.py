@@ -82,6 +82,20 @@ def test_a_plan_of_many_launches_runs_all_of_them(noting):
     assert noting.launched == [(1000, 2000, 5, 77)] * 5
 
 
+def test_a_plan_of_one_launch_is_given_its_workspace_and_flags(noting):
+    arguments = (Argument("in1"), SCRATCH, Argument("out0"), Argument("flags"), Argument("in0"))
+    run = Executable(Plan((launch(*arguments),), 64), (8,), [None, None])
+    run.launch(100, 5, 6)
+    assert noting.allocated == [64]
+    assert noting.launched == [(6, 1000, 100, 77, 5)]
+    run.launch(100, 5, 6, scratch=SimpleNamespace(ptr=3))
+    assert noting.allocated == [64]
+    assert noting.launched[1:] == [(6, 3, 100, 77, 5)]
+    run = Executable(Plan((launch(Argument("in0")),)), (), [None])
+    run.launch(9)
+    assert noting.launched[2:] == [(9,)]
+
+
 def many_steps(kinds=(None,), num_steps=steps.MIN_RECORDED):
     step = launch(Argument("out0"), Argument("in0"))
     half = num_steps // 2
