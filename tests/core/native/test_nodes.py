@@ -510,8 +510,11 @@ def test_records_are_what_python_finds(operations, _keys):
 
 def test_what_comes_often_is_entered_by_python():
     operation, ask, n = OPERATIONS[1], _code("renew_pair"), next(SIZES)
+    m = next(SIZES)
+    others = tuple([reading(line_layout(FLOAT, m, 8, offset)) for offset in (8, 16)])
+    combine(operation, others, None)
+    renew_pair(operation, others)
     one, other = (reading(line_layout(FLOAT, n, 8, offset)) for offset in (8, 16))
-    combine(operation, (one, other), None)
     assert ask(operation, (one, other)) is not None
     assert (one.met, other.met) == (1, 1)
     assert ask(operation, (one, other)) is None

@@ -273,7 +273,6 @@ def test_calls_that_read_what_is_updated_run_first_and_others_wait(reader):
 def test_calls_are_run_by_machine_code():
     code = compile("a[i:, i:] -= 2 * xp.outer(u[i:], v[i:] @ a[i:, i:])", "statement", "exec")
     found = entered(code, given(oxinp, "f8"), [5] * 30, 2)
-    assert "run" in found
     assert not found & {"flush_readers", "update", "outer"}
 
 
