@@ -9,9 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-import platform
+import os
 import sys
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -52,11 +51,12 @@ def multiply_add(a: Array, b: Array, c: Array) -> Array | None:
 def _function() -> Any:
     """Return the code as a function; None where it cannot be run."""
     array = np.zeros(1)
-    is_known = sys.platform == "linux" and platform.machine() == "x86_64"
+    is_known = sys.platform == "linux" and os.uname().machine == "x86_64"
     if not is_known or ctypes.c_void_p.from_address(id(array) + _DATA).value != array.ctypes.data:
         return None
     try:
-        has_instruction = " fma " in Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:  # noqa: PTH123 - NumPy has no pathlib
+            has_instruction = " fma " in lines.read()
         pages = mmap.mmap(-1, mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except (OSError, ValueError):
         return None
