@@ -249,22 +249,23 @@ class MappedLaunchStep(LaunchStep):
         self.parameters = [(*parameter, kept) for parameter, kept in zip(parameters, maps, strict=True)]
         places = sorted({place for place, _, _ in parameters})
         self.pick = itemgetter(*places)
-        self.calls: dict[Any, list[Any]] = {}  # what was launched with these values
+        self.calls: dict[Any, tuple[Any, ...]] = {}  # what was launched with these values
 
     def __call__(self, values: tuple[Any, ...]) -> None:
         self.launch(*(self.calls.get(self.pick(values)) or self.made(values)))
 
-    def made(self, values: tuple[Any, ...]) -> list[Any]:
+    def made(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the parameters of a launch with values that it has not been launched with lately."""
         if len(self.calls) >= MAX_KEPT:
             self.calls.clear()
         # As a rule a number has changed, and addresses take no call each.
-        call = self.calls[self.pick(values)] = [
+        found = [
             (values[place] + offset if offset else values[place])
             if spec is None
             else _map(values[place] + offset, spec, maps)
             for place, offset, spec, maps in self.parameters
         ]
+        call = self.calls[self.pick(values)] = tuple(found)
         return call
 
 

@@ -18,6 +18,7 @@ from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage, next_mask
 from oxinp._core.native import objects
+from oxinp._core.native.executing import allocate
 from oxinp._core.native.function import NONE, VALUE
 from oxinp._core.native.given import GIVEN, ROOM, call_given, give, require_returned
 from oxinp._core.native.launchers import launch_given
@@ -55,7 +56,6 @@ from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._core.native.operand import require_usual
 from oxinp._core.native.waiting import begin_pending, load_next_pending
 from oxinp._core.native.weighing import tell_whether_due, weigh
-from oxinp._runtime.memory import Buffer
 
 _PROGRAM = offsets(Executable, ("arguments", "launch", "version"))
 _LATER = STRUCTURE_OF
@@ -196,11 +196,8 @@ def _allocate(call: Making) -> None:
     code.call(objects.address("PyObject_GetAttr"))
     call.made(PTR, "rdi")
     code.load("rsi", "r12", LAYOUT["nbytes"])
-    code.call(objects.address("PyObject_CallOneArg"))
-    code.compare_number("rax", 0)
-    code.jump("raised", "e")
-    call.made(KEY, "rbp")
-    call.unless_type("rbp", Buffer, "undo")
+    allocate(call, KEY)
+    code.move("rbp", "rax")
     code.compare_with("rbx", VALUE, "r14")
     code.jump("undo", "ne")
 
@@ -216,8 +213,6 @@ def _make_value(call: Making) -> None:
 def _give(call: Making) -> None:
     """Let the stack have the arguments of the launch: the grid, if it has to be told that, and the parameters."""
     code, has_grid = call.code, call.new_label()
-    code.compare_number_with("rbp", BUFFER_PTR, 0)
-    code.jump("undo", "e")
     code.move("rsi", "rsp")
     code.add("rsi", GIVEN)
     code.load("rdi", "rsp", RESULT)

@@ -17,7 +17,7 @@ from oxinp._core.native.apart import INDEX
 from oxinp._core.native.function import NONE
 from oxinp._core.native.given import GIVEN, MOST_GIVEN, ROOM, call_given, give, require_returned
 from oxinp._core.native.launchers import launch_given
-from oxinp._core.native.launching import NUMBERS, count_pushed, push, push_entries
+from oxinp._core.native.launching import NUMBERS, count_pushed, push, push_entries, push_items
 from oxinp._core.native.leaves import BUFFER_PTR
 from oxinp._core.native.locking import answered
 from oxinp._core.native.making import COST, ENTRY, GIVEN_VALUE, GRID, KEPT, KEY, NEW, NEW_GRAPH, NUMBER, Making, offsets
@@ -86,10 +86,15 @@ def executable_run_all(kind: type, before: int | None) -> bytes:
 
 def _allocate(call: Making, holder: str, at: int, place: int) -> None:
     """Let the stack have a Buffer, of as many bytes as lies at an offset from a register; `rax` has it, too."""
+    call.code.load("rdi", "r14", _EXECUTABLE["allocate"])
+    call.code.load("rsi", holder, at)
+    allocate(call, place)
+
+
+def allocate(call: Making, place: int) -> None:
+    """Let the stack and `rax` have the Buffer that `rdi` makes of the bytes in `rsi`; the lack of memory is raised."""
     code = call.code
-    give(call, (holder, at))
-    code.load("rdi", "r14", _EXECUTABLE["allocate"])
-    _call_given(call, "rdi")
+    code.call(objects.address("PyObject_CallOneArg"))
     code.compare_number("rax", 0)
     code.jump("raised", "e")
     call.made(place, "rax")
@@ -206,9 +211,6 @@ def _run_steps(call: Making, *, are_several: bool) -> None:
     code.load_at("rbp", "rdx", "rcx", 8)
     call.unless_type("rbp", LaunchStep, "is mapped")
     _pick(call)
-    call.unless_type("rax", tuple, "in Python")
-    code.move("r8", "rax")
-    code.add("r8", TUPLE_ITEMS)
     code.jump("is picked")
     code.label("is mapped")
     call.unless_type("rbp", MappedLaunchStep, "in Python")
@@ -220,14 +222,13 @@ def _run_steps(call: Making, *, are_several: bool) -> None:
     code.jump("in Python", "e")
     code.move("rdx", "rax")
     _hold(call, GRID, "rdx")
-    code.load("rax", "rsp", GRID)
-    code.load("r8", "rax", LIST_ITEMS)
     code.label("is picked")
     _launch_step(call)
     code.jump("next step")
     code.label("in Python")
-    give(call, ("rsp", NEW_GRAPH))
-    _call_given(call, "rbp")
+    code.move("rdi", "rbp")
+    code.load("rsi", "rsp", NEW_GRAPH)
+    code.call(objects.address("PyObject_CallOneArg"))
     require_returned(call)
     code.jump("next step")
 
@@ -261,9 +262,9 @@ def _make_values(call: Making, *, are_several: bool) -> None:
 def _pick(call: Making) -> None:
     """Let `rax` and the stack have what the step in `rbp` picks of the values."""
     code = call.code
-    give(call, ("rsp", NEW_GRAPH))
     code.load("rdi", "rbp", _STEP["pick"])
-    _call_given(call, "rdi")
+    code.load("rsi", "rsp", NEW_GRAPH)
+    code.call(objects.address("PyObject_CallOneArg"))
     code.compare_number("rax", 0)
     code.jump("raised", "e")
     code.store("rsp", NUMBER, "rax")
@@ -273,23 +274,16 @@ def _pick(call: Making) -> None:
 
 
 def _launch_step(call: Making) -> None:
-    """Launch the step in `rbp` with as many parameters as what is in `rax` has, which lie where `r8` says."""
+    """Launch the step in `rbp` with the parameters in the tuple in `GRID`; leave many to Python."""
     code = call.code
-    code.load("r9", "rax", SIZE)
-    code.compare_number("r9", MOST_GIVEN - 3)
+    code.load("rdx", "rsp", GRID)
+    call.unless_type("rdx", tuple, "in Python")
+    code.compare_number_with("rdx", SIZE, MOST_GIVEN - 3)
     code.jump("in Python", "g")
     code.move("rsi", "rsp")
     code.add("rsi", GIVEN)
-    code.store("rsp", NUMBER, "r9")
-    code.label("next parameter")
-    code.compare_number("r9", 0)
-    code.jump("has parameters", "e")
-    code.add("r9", -1)
-    code.load("rdx", "r8")
-    code.add("r8", 8)
-    push(call, "rdx")
-    code.jump("next parameter")
-    code.label("has parameters")
+    push_items(call, "rsp", GRID)
+    count_pushed(call)
     code.load("rdx", "rbp", _STEP["launch"])
     _hold(call, COST, "rdx")
     launch_given(call, GIVEN, has_grid=False)
@@ -301,17 +295,6 @@ def _hold(call: Making, place: int, register: str) -> None:
     call.code.load("r15", "rsp", place)
     call.code.store("rsp", place, register)
     call.drop("r15")
-
-
-def _call_given(call: Making, function: str) -> None:
-    """Let `rax` have what a register's function returns for the argument on the stack."""
-    code = call.code
-    code.move("rdi", function)
-    code.move("rsi", "rsp")
-    code.add("rsi", GIVEN)
-    code.set("rdx", 1)
-    code.set("rcx", 0)
-    code.call(objects.address("PyObject_Vectorcall"))
 
 
 __all__ = ["executable_run", "executable_run_all"]  # of which functions of Python's have the names

@@ -21,7 +21,17 @@ _note, _told = balance.note_launches, balance.told
 _LAST_CROSSED = offsets(Crossings, ("last",))["last"]
 
 
-def weigh(call: Making, holder: str, at: int, python: str, due: str, nbytes_at: int = LAYOUT["nbytes"]) -> None:
+def weigh(
+    call: Making,
+    holder: str,
+    at: int,
+    python: str,
+    due: str,
+    nbytes_at: int = LAYOUT["nbytes"],
+    *,
+    unlike: str | None = None,
+    told: int = 0,
+) -> None:
     """Do what `Balance.ran` does of a launch for the layout in `r15` and the leaves in a tuple, and sample it.
 
     Parameters
@@ -34,22 +44,34 @@ def weigh(call: Making, holder: str, at: int, python: str, due: str, nbytes_at: 
         Where to go where Python is to do all of that.
     due : str
         And where the launch is to be weighed, too.
+    nbytes_at : int
+        At which offset from what `r15` has the bytes of the result are.
+    unlike : str, optional
+        Where to go, in place of `python`, with the bytes of the largest array in `rbp`, if it is not like the last.
+    told : int, optional
+        Where on the stack there is what it is told by, see `BoundOp.told`, if that is known.
     """
     code, is_less, is_done = call.code, call.new_label(), call.new_label()
+    unlike = unlike or python
     load_number(call, "rbp", "r15", nbytes_at, python)
     code.set("r12", id(balance))
     load_number(call, "rax", "r12", _BALANCE["reach"], python)
     code.store("rsp", NUMBER, "rax")
     code.compare("rbp", "rax")
     code.jump(is_less, "l")
-    _require_noted(call, python)
-    _count_beyond(call, python)
+    _require_noted(call, unlike)
+    _count_beyond(call, unlike)
     code.jump(is_done)
     code.label(is_less)
     _find_largest(call, holder, at, python)
     code.compare_with("rsp", NUMBER, "rbp")
-    code.jump(python, "le")
-    _require_last(call, python)
+    code.jump(unlike, "le")
+    if told:  # what weighs much is weighed each time
+        code.load("rax", "rsp", told)
+        code.set("rcx", id(1))
+        code.compare_with("rax", TUPLE_ITEMS + 8, "rcx")
+        code.jump(unlike, "e")
+    _require_last(call, unlike)
     code.set("rdi", id(is_sampled))
     code.call(objects.address("PyObject_CallNoArgs"))
     code.compare_number("rax", 0)
@@ -60,14 +82,14 @@ def weigh(call: Making, holder: str, at: int, python: str, due: str, nbytes_at: 
     code.label(is_done)
 
 
-def tell_whether_due(call: Making, python: str, due: str) -> None:
-    """Lay out the labels of `weigh`; let `rbp` have whether the launch is due."""
+def tell_whether_due(call: Making, python: str, due: str, target: str = "rbp") -> None:
+    """Lay out the labels of `weigh`; let a register have whether the launch is due."""
     code, is_told = call.code, call.new_label()
     code.label(due)
-    code.set("rbp", id(True))
+    code.set(target, id(True))
     code.jump(is_told)
     code.label(python)
-    code.set("rbp", id(False))
+    code.set(target, id(False))
     code.label(is_told)
 
 
@@ -85,37 +107,11 @@ def tell(call: Making, layout: str, leaves: int, told: int) -> None:
     leaves, told : int
         Where on the stack these are, see `BoundOp.told`.
     """
-    code, is_less = call.code, call.new_label()
-    load_number(call, "rbp", layout, LAYOUT["nbytes"], "to tell")
-    code.set("r12", id(balance))
-    load_number(call, "rax", "r12", _BALANCE["reach"], "to tell")
-    code.store("rsp", NUMBER, "rax")
-    code.compare("rbp", "rax")
-    code.jump(is_less, "l")
-    _require_noted(call, "to note")
-    _count_beyond(call, "to note")
+    code = call.code
+    code.move("r15", layout)
+    weigh(call, "rsp", leaves, "to tell", "is due", unlike="to note", told=told)
     code.jump("is told")
-    code.label(is_less)
-    _find_largest(call, "rsp", leaves, "to tell")
-    code.compare_with("rsp", NUMBER, "rbp")
-    code.jump("to note", "le")
-    code.load("rax", "rsp", told)
-    code.set("rcx", id(1))
-    code.compare_with("rax", TUPLE_ITEMS + 8, "rcx")
-    code.jump("to note", "e")
-    _require_last(call, "to note")
-    code.set("rdi", id(is_sampled))
-    code.call(objects.address("PyObject_CallNoArgs"))
-    code.compare_number("rax", 0)
-    code.jump("raised", "e")
-    code.move("r12", "rax")  # which nobody counts
-    code.set("rcx", id(True))
-    code.compare("rax", "rcx")
-    code.jump("is told", "ne")
-    code.jump("to be noted")
-    code.label("to note")
-    code.set("r12", id(False))
-    code.label("to be noted")
+    tell_whether_due(call, "to note", "is due", "r12")
     _append(call, told)
     code.jump("is told")
     code.label("to tell")
