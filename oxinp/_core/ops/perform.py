@@ -76,16 +76,6 @@ def perform_on_device(op: Op, operands: Sequence[Operand], parameters: tuple[Has
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def perform_line(op: Op, operand: Handle, parameters: tuple[Hashable, ...] = ()) -> Any:
-    """Do as `perform_on_device` for an array with kernels, of an operation of one result that takes no chains."""
-    return wrap_result(attempt(_asked_of_line, op, operand, parameters), as_array=True)
-
-
-def _asked_of_line(op: Op, operand: Handle, parameters: tuple[Hashable, ...]) -> Value:
-    graph, entries, mask = _in_memory(op, operand)
-    return schedule.defer(bind(op, (graph,), parameters), entries, mask, depth=5)[0]
-
-
 def perform_sized(
     op: Op, operands: Sequence[Operand], parameters: tuple[Hashable, ...] = ()
 ) -> tuple[tuple[Any, ...], tuple[int, ...]]:

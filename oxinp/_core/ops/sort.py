@@ -25,7 +25,7 @@ from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import creation, distinct, gather
 from oxinp._core.ops.index import getitem, setitem
-from oxinp._core.ops.perform import perform, perform_line
+from oxinp._core.ops.perform import perform, perform_on_device
 from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import CUMSUM
 from oxinp._core.ufunc.object import OBJECTS
@@ -155,7 +155,7 @@ def argsort_line(array: Handle, *, is_stable: bool) -> Any:
     is_sorted = layout.ndim == 1 and layout.dtype in DEVICE_TYPES and layout.size and layout.is_aligned
     if not is_sorted or layout.dtype.kind in "mM" or may_be_host(storage):
         return None
-    return perform_line(STABLE_ARGSORT if is_stable else ARGSORT, array, (False,))
+    return perform_on_device(STABLE_ARGSORT if is_stable else ARGSORT, (array,), (False,))
 
 
 def argsort(array: Handle, axis: Any = -1, *, is_descending: bool = False, is_stable: bool = False) -> Any:
