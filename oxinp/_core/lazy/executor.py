@@ -57,7 +57,7 @@ class Executable:
     is_single : bool
         The plan is one launch, whose parameters are the outputs and the inputs as they come.
     is_silent : bool
-        It is steps, in the order in which they are queued, that read no words, and nobody notes which memory they use.
+        The plan is steps that run one after the other and read nothing back, and no launch notes which memory it uses.
     arrays_only : bool
         It is, and no input is a scalar: parameters are addresses.
     plan : Plan or None

@@ -1,7 +1,6 @@
 """An Executable is run into new Buffers, in machine code: what `Executable.run` and `run_all` do.
 
-What it is applied to is computed first, where that waits to be. Whatever is not as usual is left to Python, which
-begins again.
+Calls that its operands still wait for are run first. Whatever is not as usual is left to Python, which begins again.
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ def _allocate_all(call: Making) -> None:
 
 
 def _run_operands(call: Making) -> None:
-    """Have those leaves computed that calls wait to."""
+    """Run the calls that leaves still wait for."""
     code = call.code
     code.load("rax", "r12", SIZE)
     code.store("rsp", INDEX, "rax")

@@ -102,7 +102,7 @@ def _load_call(call: Making) -> None:
 
 
 def _load_result(call: Making) -> None:
-    """Let the stack have what the result is to be told to; leave to Python what nobody has any more."""
+    """Let the stack have the `Pending` that stands for the result; leave to Python one that is gone."""
     code = call.code
     code.load("rdi", "rbx", _CALL["results"])
     code.load("rdi", "rdi", TUPLE_ITEMS)
