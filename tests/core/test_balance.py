@@ -14,6 +14,7 @@ from oxinp._core.lazy import balance as balance_module
 from oxinp._core.lazy import joint, mirrored, selections
 from oxinp._core.lazy.balance import (
     AGAIN,
+    BY_ROWS,
     CACHED_NBYTES,
     CALL,
     COPY_RATE,
@@ -26,6 +27,7 @@ from oxinp._core.lazy.balance import (
     NEAR_NBYTES,
     NEW,
     NUM_SIZES,
+    RECORD,
     SAMPLED,
     SWITCH,
     UPLOAD,
@@ -964,6 +966,44 @@ def test_elements_of_large_arrays_that_lie_apart_are_moved_with_what_is_between(
     assert num_moved(Layout.at(numpy.dtype(float), (1000,), (-8000,), 8_000_000), n) == 1000 * LINE / 8
     assert num_moved(Layout.at(numpy.dtype(float), (30, 20), (8000, 8), 0), n) == 600
     assert num_moved(Layout.at(numpy.dtype(bool), (1000,), (7,), 0), n - 1) == 1000  # which the host's caches hold
+
+
+@pytest.mark.parametrize(
+    ("work", "is_by_rows"),
+    [
+        (lambda m, _: m * 2 + m, False),
+        (lambda m, _: m[1:] * m[:-1], False),
+        (lambda m, v: m * v[0], False),
+        (lambda m, v: m * v, True),
+        (lambda _, v: v[:, None] * v, True),
+        (lambda m, _: m[1:, 1:] + m[1:, :-1], True),
+        (lambda m, _: m.__setitem__((slice(None), slice(1, None)), m[:, 1:] * m[0, 0]), True),
+        (lambda m, _: m.__setitem__(slice(1, None), m[1:] * m[0, 0]), False),
+    ],
+)
+@pytest.mark.usefixtures("unwatched")
+def test_numpy_is_known_to_take_longer_row_by_row(work, is_by_rows, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Balance, "computed_chain", lambda *_, is_by_rows=False, **__: seen.append(is_by_rows))
+    ours = matrix(np)
+    vector = np.sqrt(ours[0])
+    np.evaluate(ours, vector)
+    for _ in range(3 * NEW):
+        if (made := work(ours, vector)) is not None:
+            np.evaluate(made)
+    assert seen
+    assert set(seen) == {is_by_rows}
+
+
+def test_rows_take_numpy_longer():
+    graph, *_ = chain(matrix(np))
+    weights = []
+    for is_by_rows in (False, True):
+        learned = Balance()
+        learned.begin(65536, is_adaptive=True)
+        learned.computed_chain(2, graph.structure, graph.layout.size, is_first=False, is_by_rows=is_by_rows)
+        weights.append(learned._weights[2] - (CALL - RECORD - LAUNCH))
+    assert weights[1] == pytest.approx(BY_ROWS * weights[0])
 
 
 def test_what_a_mask_selects_is_weighed_as_in_order(config, monkeypatch):

@@ -14,7 +14,7 @@ arrays are. So the way back to the device is longer, and gets twice as long ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, cycle
 from math import inf
@@ -25,6 +25,7 @@ from weakref import ref
 from oxinp._config import before_change, config
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.crossings import Crossings
+from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Leaf
 from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
@@ -32,7 +33,6 @@ from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Structure
-    from oxinp._core.memory.layout import Layout
 
 RECORD = 4.0
 """Microseconds to record an elementwise operation, most of which are launched together with others."""
@@ -57,6 +57,8 @@ NEAR_NBYTES = 1 << 19
 """Of these, what it finds in the caches of its core, with its other operands; beyond, a byte takes twice as long."""
 LOOP_NBYTES = 280
 """Bytes that NumPy adds in the time that it takes to begin with the next row, or other piece of memory, of a matrix."""
+BY_ROWS = 2.5
+"""How much longer NumPy takes for what it goes over row by row, for gaps between those of an operand or the result."""
 LINE, CACHED_NBYTES = 64, 4 << 20
 """Bytes that the host moves at least, for whatever elements are among them, of arrays that its caches do not hold."""
 COPY_RATE = 8_000.0
@@ -224,7 +226,14 @@ class Balance:
         self._most = self._usual[:]  # and what it is at present
 
     def computed_chain(
-        self, size: int, structure: Structure, num_elements: float, *, is_first: bool, times: int = SAMPLED
+        self,
+        size: int,
+        structure: Structure,
+        num_elements: float,
+        *,
+        is_first: bool,
+        is_by_rows: bool = False,
+        times: int = SAMPLED,
     ) -> None:
         """Note a kernel of elementwise operations; for the other parameters, see `ran` and `computed_call`.
 
@@ -236,11 +245,15 @@ class Balance:
             Of the result, see `num_moved`.
         is_first : bool
             It has not run before on operands of these sizes.
+        is_by_rows : bool
+            See `are_by_rows`.
         times : int
         """
         calls = len(structure.nodes) or 1
         nbytes = host_nbytes(structure) * num_elements
         nbytes += max(nbytes - calls * NEAR_NBYTES, 0.0)  # `numpys_microseconds`, spelled out
+        if is_by_rows:
+            nbytes *= BY_ROWS
         gain = calls * (CALL - RECORD) + nbytes / HOST_RATE - LAUNCH
         self._launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
 
@@ -705,6 +718,14 @@ def num_moved(layout: Layout, nbytes: int) -> float:
     steps = [abs(step) for extent, step in zip(layout.shape, layout.strides, strict=True) if extent > 1 and step]
     step = min(steps, default=0)
     return layout.size * max(min(step, LINE) / layout.dtype.itemsize, 1.0)
+
+
+def are_by_rows(layouts: Iterable[Any]) -> bool:
+    """Whether NumPy goes over operands row by row: over leaves of a graph, or what a chain is written to."""
+    return any(
+        type(x) is Layout and len(x.shape) > 1 and not x.is_contiguous and any(x.strides)  # else it is repeated
+        for x in layouts
+    )
 
 
 balance = Balance()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
 from oxinp._core.lazy import chains
-from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, are_by_rows, balance, is_sampled
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
@@ -286,7 +286,8 @@ def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]
         buffers = chains.run_first_with(graph, leaves, interior) or chains.find(graph, interior).run_all(leaves)
     size = balance.ran(graph.layout.nbytes, tuple(compress(leaves, graph.structure.are_arrays)))
     if size < NUM_SIZES and (is_sampled() or balance.each):
-        balance.computed_chain(size, graph.structure, graph.layout.size, is_first=False)
+        is_by_rows = are_by_rows(graph.leaves)
+        balance.computed_chain(size, graph.structure, graph.layout.size, is_first=False, is_by_rows=is_by_rows)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     first, *rest = buffers

@@ -20,7 +20,7 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy import calls, chains, joint, rowwise
-from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled
+from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, are_by_rows, balance, is_sampled
 from oxinp._core.lazy.building import Missing, attempt, claim, is_locked, spells_attempt
 from oxinp._core.lazy.calls import CALLS, MAX_CALLS, Call, Pending, at_work, forget, request, run_calls
 from oxinp._core.lazy.executor import addresses, run_again
@@ -249,7 +249,8 @@ def weigh_chain(
     size = balance.ran(layout.nbytes, tuple(compress(leaves, structure.are_arrays)))
     if size < NUM_SIZES and (is_due or is_planned or is_sampled() or balance.each):
         times = 1 if is_planned else SAMPLED
-        balance.computed_chain(size, structure, layout.size, is_first=is_first, times=times)
+        is_by_rows = are_by_rows(graph.leaves)
+        balance.computed_chain(size, structure, layout.size, is_first=is_first, is_by_rows=is_by_rows, times=times)
 
 
 def append(storage: Storage) -> None:

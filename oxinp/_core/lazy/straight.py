@@ -14,7 +14,7 @@ from weakref import ref
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import row_launches, schedule
-from oxinp._core.lazy.balance import NUM_SIZES, balance, is_sampled, num_moved
+from oxinp._core.lazy.balance import NUM_SIZES, are_by_rows, balance, is_sampled, num_moved
 from oxinp._core.lazy.building import Missing, attempt, spells_attempt
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.chains import entry_at, launch_of, note_run
@@ -447,7 +447,8 @@ def weigh_write(
     """
     size = balance.ran(nbytes, entries)
     if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_due or is_sampled() or balance.each):
-        balance.computed_chain(size, structure, num_moved(layout, nbytes), is_first=False)
+        is_by_rows = are_by_rows((layout,))
+        balance.computed_chain(size, structure, num_moved(layout, nbytes), is_first=False, is_by_rows=is_by_rows)
 
 
 __all__ = ["NUMBERS", "assign", "bring", "fill", "update", "weigh_write", "write_part"]

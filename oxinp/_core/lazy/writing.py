@@ -12,7 +12,7 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.lazy import chains, schedule
-from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, balance, is_sampled, num_moved
+from oxinp._core.lazy.balance import NUM_SIZES, SAMPLED, are_by_rows, balance, is_sampled, num_moved
 from oxinp._core.lazy.building import claim
 from oxinp._core.lazy.calls import CALLS, Pending, at_work, settled, waiting
 from oxinp._core.lazy.explain import REPORTS, note
@@ -103,8 +103,11 @@ def _write(storage: Storage, layout: Layout, value: Value, source: Storage | Non
         and not (followers and ref(storage) in followers)
         and (is_planned or is_sampled() or balance.each)
     ):
-        times = 1 if is_planned else SAMPLED
-        balance.computed_chain(size, graph.structure, num_moved(layout, buffer.nbytes), is_first=is_first, times=times)
+        times, num_elements = 1 if is_planned else SAMPLED, num_moved(layout, buffer.nbytes)
+        is_by_rows = are_by_rows((layout, *graph.leaves))
+        balance.computed_chain(
+            size, graph.structure, num_elements, is_first=is_first, is_by_rows=is_by_rows, times=times
+        )
     if layout.size == 1:
         singles.count(graph, leaves)
     if REPORTS:  # now, for what was missing has all of this done again
