@@ -497,3 +497,20 @@ def test_flags_are_told_of_where_an_element_is_written():
         v = xp.ones(600) * 1e300
         with xp.errstate(all="raise"), pytest.raises(FloatingPointError):
             write(v)
+
+
+def test_numbers_of_numpy_go_to_short_rows_by_few_functions(entered):
+    found, wanted = oxinp.zeros((9, 200)) + 1, numpy.ones((9, 200))
+    values = numpy.random.default_rng(5).random(60)
+    oxinp.evaluate(found)
+    for i, value in enumerate(values):
+        found[i % 9, :] = value
+        wanted[i % 9, :] = value
+        found *= 2.0  # so that it is no loop over rows alone
+        wanted *= 2.0
+    oxinp.evaluate(found)
+    names = entered(lambda: found.__setitem__((0, slice(None)), values[0]))
+    wanted[0, :] = values[0]
+    assert "view_at" not in names
+    assert len(names) <= 8
+    assert_same(found, wanted)
