@@ -523,3 +523,14 @@ def test_arrays_alike_for_every_axis_take_no_views(monkeypatch):
         far = (*mine[:-1], mine[-1] + 2 * given.shape[-1])
         with pytest.raises(IndexError, match=f"out of bounds for axis {given.ndim - 1}"):
             numpy.asarray(ours[far])
+
+
+@pytest.mark.parametrize("axes", [(0, 1, 2, 3), (2, 0, 3, 1), (3, 2, 1, 0)])
+@pytest.mark.parametrize("shape", [(2, 2), (3, 1, 1, 2), (1, 2, 1), (3, 4, 2, 2)])
+def test_what_is_repeated_lies_innermost_in_the_result(shape, axes):
+    given = values("d", shape)
+    for key in ([1, 0],), (slice(None), [0, 0]), (..., [0, 1]), ([0, 1], [1, 0]), (slice(None), [0, 1], [1, 0]):
+        found, expected = (xp.broadcast_to(xp.asarray(given), (3, 4, 2, 2)).transpose(axes)[key] for xp in (np, numpy))
+        assert_same(found, expected)
+        extents = [i for i, extent in enumerate(expected.shape) if extent > 1]
+        assert [found.strides[i] for i in extents] == [expected.strides[i] for i in extents]

@@ -20,7 +20,6 @@ from oxinp._core.lazy.stores import store, target_of
 from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
-from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.ops import advanced, again, gather, masks, scatter
 from oxinp._core.ops.keys import BASIC
 
@@ -78,7 +77,8 @@ def selected(array: Handle, key: Any) -> Any:
         if key is found.index:
             again.keep_read(what, array, key, found.error, result)
         return result
-    # NumPy's result has the axes of the index outermost in memory, then the others in the order of the array.
+    # NumPy's result has the axes of the index outermost in memory, then the others in the order of the array: those
+    # along which it repeats itself innermost.
     layout = seen._layout
     if layout.is_contiguous and not place and count == 1:  # rows of an array in C order, as most keys select
         result = gather.gathered(seen, found.index, 0, 1, found.error, is_checked=found.is_checked)
@@ -86,9 +86,7 @@ def selected(array: Handle, key: Any) -> Any:
             again.keep_read(what, array, key, found.error, result)
         return result
     free = [axis for axis in range(layout.ndim) if not place <= axis < place + count]
-    shape, strides = (tuple([each[axis] for axis in free]) for each in (layout.shape, layout.strides))
-    dense = result_layout(layout.dtype, shape, [Layout.at(layout.dtype, shape, strides, layout.offset)])
-    order = sorted(range(len(free)), key=lambda i: -dense.strides[i])
+    order = sorted(range(len(free)), key=lambda i: -abs(layout.strides[free[i]]))
     axes = (*range(place, place + count), *[free[i] for i in order])
     turned = seen if axes == tuple(range(layout.ndim)) else view(seen, lambda x: x.transpose(axes))
     result = gather.gathered(turned, found.index, 0, count, found.error, is_checked=found.is_checked)
