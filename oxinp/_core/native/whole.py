@@ -11,6 +11,7 @@ import functools
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.combining import NUMBERS
 from oxinp._core.lazy.expr import Graph
+from oxinp._core.lazy.results import types
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import joining, objects
 from oxinp._core.native.binary import (
@@ -42,7 +43,7 @@ from oxinp._core.native.making import (
     Making,
     offsets,
 )
-from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
+from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.places import load_small
 
 _IS_UPDATED = offsets(Storage, ("is_updated",))["is_updated"]
@@ -72,9 +73,14 @@ def address_of(kind: type) -> int:
 
 def _load_operand(call: Making) -> None:
     """Let `r14` have the value of the operand, or of a number, which stands for itself."""
-    code = call.code
+    code, is_scalar, is_device = call.code, call.new_label(), call.new_label()
     code.load("rbp", "rsp", SECOND)
-    call.unless_type("rbp", call.kind, "is number")
+    call.unless_type("rbp", call.kind, is_scalar)
+    code.jump(is_device)
+    code.label(is_scalar)
+    code.load("rdx", "rbp", TYPE)
+    call.unless_type("rdx", types.scalar_type, "is number")
+    code.label(is_device)
     load_value(call, "rbp", KEPT, "r14", is_on_device=True)
     code.jump("has operand")
     code.label("is number")

@@ -37,6 +37,10 @@ STATEMENTS = [
     "old = x * y; x += 1; y -= old",
     "x += True",
     "x += short",
+    "x -= y.sum()",
+    "x *= y.max(); x -= (x * y).max()",
+    "x += x.min()",
+    "t = y.max(); x *= t; x -= t; y += t",
 ]
 
 
@@ -82,7 +86,7 @@ def test_chains_that_grow_are_numpys(statement):
         assert_same(one, other)
 
 
-@pytest.mark.parametrize("statement", ["x += y", "x *= 0.5", "x += y * x", "x -= y; y += x"])
+@pytest.mark.parametrize("statement", ["x += y", "x *= 0.5", "x += y * x", "x -= y; y += x", "x -= y.max()"])
 def test_no_function_is_entered_for_what_has_been_met(statement):
     entered = []
     code = compile(f"{statement}\nevaluate(x, y)", "statement", "exec")
