@@ -512,5 +512,5 @@ def test_numbers_of_numpy_go_to_short_rows_by_few_functions(entered):
     names = entered(lambda: found.__setitem__((0, slice(None)), values[0]))
     wanted[0, :] = values[0]
     assert "view_at" not in names
-    assert len(names) <= 8
+    assert len(names) <= (8 if sys.version_info >= (3, 12) else 20)  # with machine code
     assert_same(found, wanted)
