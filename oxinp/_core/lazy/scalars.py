@@ -15,7 +15,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.building import attempt, claim
+from oxinp._core.lazy.building import Missing, attempt, claim, spells_attempt
 from oxinp._core.lazy.calls import is_waiting
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, fetch, fetch_storage
@@ -23,6 +23,7 @@ from oxinp._core.lazy.placement import device_of, singles
 from oxinp._core.memory.host_side import host_bytes
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
+from oxinp._runtime.backend import FIRST_LOCK
 
 if TYPE_CHECKING:
     from oxinp._core.memory.storage import Storage
@@ -38,6 +39,7 @@ def note_source(scalar: Any, storage: Storage) -> None:
     _source.__set__(scalar, ref(storage))
 
 
+@spells_attempt
 def bring(scalar: Any, storage: Storage) -> None:
     """Let the storage of a scalar have its value on the host, waiting for it."""
     if scalar.dtype.kind in KINDS:
@@ -48,8 +50,18 @@ def bring(scalar: Any, storage: Storage) -> None:
         if source is not None and (host := _with_whole(scalar, source)) is not None:
             attempt(_keep, storage, host)
             return
-    if REPORTS or here.are_several or storage.stale is not None or not attempt(_bring, storage):
-        attempt(_keep, storage, fetch(scalar))
+    if not (REPORTS or here.are_several) and storage.stale is None:
+        is_there = None
+        try:
+            with FIRST_LOCK:  # `attempt`, spelled out
+                is_there = _bring(storage)
+        except Missing:
+            pass
+        if is_there is None:  # with no traceback, which would keep what may be overwritten
+            is_there = attempt(_bring, storage)
+        if is_there:
+            return
+    attempt(_keep, storage, fetch(scalar))
 
 
 def _bring(storage: Storage) -> bool:
@@ -58,7 +70,10 @@ def _bring(storage: Storage) -> bool:
     if value is None or value[0].layout.size != 1 or value[2] & SHARED:
         return value is None
     dtype, is_element = value[0].layout.dtype, value[0].is_copy
-    entry = value[1][0] if is_element else schedule.materialise(storage)[1][0]
+    if not is_element:
+        is_chain = value[0].nodes and schedule.room >= 0
+        value = schedule.compute(storage) if is_chain else schedule.materialise(storage)
+    entry = value[1][0]
     host = np.empty((), dtype)
     device_of(entry).download(host, entry.ptr)
     singles.num_fetched += 1
