@@ -15,6 +15,7 @@ from oxinp._driver.library import find
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oxinp._driver.api import DriverFunction
     from oxinp._driver.library import Library
 
 __all__ = ["Driver", "load", "start"]
@@ -70,6 +71,11 @@ class Driver:
         end = self._ends[0] if self._ends else None
         return end if isinstance(end, errors.DeviceFault) else None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether every call raises what `retire` was given."""
+        return bool(self._ends)
+
     def retire(self, error: errors.CudaError) -> None:
         """Let every call from now on raise what `error` says; the first one counts."""
         self._ends.append(error)
@@ -83,7 +89,14 @@ class Driver:
 
     def raw(self, name: str) -> Callable[..., int]:
         """Return a function that gives its CUresult and checks nothing."""
-        row = FUNCTIONS[name]
+        return self._bind(FUNCTIONS[name])
+
+    def raw_hot(self, name: str) -> Callable[..., int]:
+        """Return a function as `raw` does which keeps the interpreter lock, and converts no arguments."""
+        return self._bind(FUNCTIONS[name]._replace(is_hot=True))
+
+    def _bind(self, row: DriverFunction) -> Callable[..., int]:
+        name = row.name
         try:
             return self.library.bind(row)
         except AttributeError:
