@@ -57,7 +57,7 @@ class BriefDownloads:
         is in the way of, and what does not arrive at once.
         """
         driver = self._driver
-        if nbytes > MOST_NBYTES or driver.has_ended or len(driver.contexts) > 1:
+        if nbytes > MOST_NBYTES or driver.ends or len(driver.contexts) > 1:
             return False
         if not self._lock.acquire(blocking=False):
             return False

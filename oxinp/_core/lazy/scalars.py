@@ -19,11 +19,12 @@ from oxinp._core.lazy.building import Missing, attempt, claim, spells_attempt
 from oxinp._core.lazy.calls import Pending, is_waiting
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import Handle, fetch, fetch_storage
-from oxinp._core.lazy.placement import device_of, singles
+from oxinp._core.lazy.placement import singles
 from oxinp._core.memory.host_side import host_bytes
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
 from oxinp._runtime.backend import FIRST_LOCK
+from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Graph
@@ -85,7 +86,8 @@ def _bring(storage: Storage) -> bool:
         is_chain = graph.nodes and schedule.room >= 0
         entry = (schedule.compute(storage) if is_chain else schedule.materialise(storage))[1][0]
     host = np.empty((), graph.layout.dtype)
-    device_of(entry).download(host, entry.ptr)
+    ptr = entry.ptr  # the operation has run from here on
+    (entry if type(entry) is Buffer else entry.buffer).backend.download(host, ptr)  # `device_of`, spelled out
     singles.num_fetched += 1
     singles.num_used += 1
     if place >= 0:
