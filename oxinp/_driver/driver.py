@@ -15,6 +15,7 @@ from oxinp._driver.library import find
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from oxinp._driver.api import DriverFunction
     from oxinp._driver.library import Library
 
 __all__ = ["Driver", "load", "start"]
@@ -39,6 +40,8 @@ class Driver:
 
     Attributes
     ----------
+    ends : list of CudaError
+        What `retire` was given, at most one.
     fault : DeviceFault or None
         What ended the context. It is the first one; every call from then on is refused before the driver sees it,
         since some would wait for ever for a device that does nothing any more.
@@ -62,17 +65,17 @@ class Driver:
         self._suspects = suspects
         self._enter = enter
         self.contexts: set[int] = set() if contexts is None else contexts
-        self._ends: list[errors.CudaError] = []  # at most one; a list, so that every call sees it in its closure
+        self.ends: list[errors.CudaError] = []  # a list, so that every call sees it in its closure
 
     @property
     def fault(self) -> errors.DeviceFault | None:
         """The fault that ended the context, if one has."""
-        end = self._ends[0] if self._ends else None
+        end = self.ends[0] if self.ends else None
         return end if isinstance(end, errors.DeviceFault) else None
 
     def retire(self, error: errors.CudaError) -> None:
         """Let every call from now on raise what `error` says; the first one counts."""
-        self._ends.append(error)
+        self.ends.append(error)
 
     @cached_property
     def version(self) -> int:
@@ -83,7 +86,14 @@ class Driver:
 
     def raw(self, name: str) -> Callable[..., int]:
         """Return a function that gives its CUresult and checks nothing."""
-        row = FUNCTIONS[name]
+        return self._bind(FUNCTIONS[name])
+
+    def raw_hot(self, name: str) -> Callable[..., int]:
+        """Return a function as `raw` does which keeps the interpreter lock, and converts no arguments."""
+        return self._bind(FUNCTIONS[name]._replace(is_hot=True))
+
+    def _bind(self, row: DriverFunction) -> Callable[..., int]:
+        name = row.name
         try:
             return self.library.bind(row)
         except AttributeError:
@@ -98,7 +108,7 @@ class Driver:
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name not in FUNCTIONS:
             raise AttributeError(f"the table of driver functions has no {name!r}")
-        raw, recover, ends = self.raw(name), self._recover, self._ends
+        raw, recover, ends = self.raw(name), self._recover, self.ends
         enter, contexts = self._enter, self.contexts
 
         def call(*arguments: object) -> None:
@@ -139,8 +149,8 @@ class Driver:
                 code=result,
                 call=name,
             )
-        if self._ends:
-            return _refusal(name, self._ends[0])
+        if self.ends:
+            return _refusal(name, self.ends[0])
         error = errors.from_result(result, name, detail)
         return self._lose(error) if isinstance(error, errors.DeviceFault) else error
 

@@ -63,19 +63,19 @@ class SharedLibrary:
         self.is_forked = False
         self._releasing = ctypes.CDLL(path)
         self._keeping = ctypes.PyDLL(path)
-        self._bound: dict[str, ctypes._NamedFuncPointer] = {}
+        self._bound: dict[DriverFunction, ctypes._NamedFuncPointer] = {}
         # Made here: the child should not have to build anything.
         self._refusal = ctypes.CFUNCTYPE(ctypes.c_int)(_refuse)
 
     def bind(self, row: DriverFunction) -> Callable[..., int]:
         """Return a function, with its argument types set; AttributeError where there is none of that name."""
-        bound = self._bound.get(row.name)
+        bound = self._bound.get(row)
         if bound is None:
             bound = getattr(self._keeping if row.is_hot else self._releasing, row.name)
             bound.restype = ctypes.c_int
             if not row.is_hot:
                 bound.argtypes = argument_types(row)
-            self._bound[row.name] = bound
+            self._bound[row] = bound
             if self.is_forked:
                 self._disable(bound)
         function: Callable[..., int] = bound

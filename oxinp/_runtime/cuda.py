@@ -304,10 +304,13 @@ class CudaBackend:
 
     def download(self, array: np.ndarray[Any, Any], ptr: int) -> None:
         """Fill a C-contiguous writable array from the device; the data is there when this returns."""
-        if array.nbytes:
-            stream = self._order(((ptr, False),), is_transfer=True) if here.are_several else 0
-            self._transfers.download(array, ptr, stream)
-            stats.d2h_bytes += array.nbytes
+        nbytes = array.nbytes
+        if nbytes:
+            if here.are_several:
+                self._transfers.download(array, ptr, self._order(((ptr, False),), is_transfer=True))
+            elif not self._transfers.download_brief(array, ptr, nbytes):
+                self._transfers.download(array, ptr, 0)
+            stats.d2h_bytes += nbytes
             for hook in hooks.after_waiting:
                 hook()
 

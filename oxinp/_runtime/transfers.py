@@ -12,6 +12,7 @@ from oxinp._driver import errors
 from oxinp._driver.enums import PointerAttribute
 from oxinp._driver.event import Event
 from oxinp._driver.memory import DeviceMemory, PinnedMemory
+from oxinp._runtime.brief_downloads import BriefDownloads
 from oxinp._runtime.brief_uploads import BriefUploads
 from oxinp._runtime.staging import StagingRing
 
@@ -43,8 +44,9 @@ class Transfers:
 
     Attributes
     ----------
-    upload_brief : Callable
-        What is asked before `upload` where there is the default stream alone, see `BriefUploads.upload`.
+    upload_brief, download_brief : Callable
+        What is asked before `upload` and `download` where there is the default stream alone, see `BriefUploads.upload`
+        and `BriefDownloads.download`.
     """
 
     def __init__(self, context: Context, memory: DeviceMemory, num_staging_workers: int | None = None) -> None:
@@ -54,6 +56,7 @@ class Transfers:
         port = _Port(context, memory)
         self._ring = StagingRing(port, workers) if workers else None
         self.upload_brief = BriefUploads(port).upload
+        self.download_brief = BriefDownloads(port, context.driver).download
         self._pointer_attribute = context.driver.raw("cuPointerGetAttribute")
         self._memory_type = ctypes.byref(ctypes.c_int())  # where an answer goes that nobody reads
 

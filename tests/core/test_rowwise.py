@@ -352,6 +352,27 @@ def test_chains_without_reductions_are_not_looked_at(monkeypatch):
     np.evaluate(x * 2 + 1, np.exp(x - 1))
 
 
+def test_what_is_merged_is_known_again_by_what_waits_of_it():
+    """Chains of one kind: a result is the same one twice or not, waits or has run, has another reader or none."""
+
+    def turn(np, x, y, kind):
+        a, b = (x * y).sum(axis=1), (y if kind == "another" else x).max(axis=1)
+        c = b if kind == "twice" else a
+        if kind == "has run":
+            float(b[0])
+        made = (a + b) * c
+        kept = a * 2 if kind == "read" else None
+        return [made + 0, made if kind != "held" else a, *([] if kept is None else [kept])]
+
+    x, y = drawn((20, 64)), drawn((20, 64))
+    X, Y = np.asarray(x), np.asarray(y)
+    for _ in range(3):
+        for kind in ("plain", "twice", "has run", "read", "held", "another"):
+            for _ in range(3):
+                for ours, numpys in zip(turn(np, X, Y, kind), turn(numpy, x, y, kind), strict=True):
+                    numpy.testing.assert_allclose(numpy.asarray(ours), numpys, rtol=1e-6)
+
+
 def test_a_turn_that_comes_again_finds_out_little():
     """A product that is normalised: its row-wise kernel is found by what it is of, and launched with nothing more."""
     A, x = np.asarray(numpy.eye(96) * 2 + 1) * 1, np.asarray(numpy.ones(96)) * 1
@@ -364,6 +385,6 @@ def test_a_turn_that_comes_again_finds_out_little():
             x /= np.linalg.norm(x)
         finally:
             sys.setprofile(None)
-    assert "meet" in entered
-    assert not {"_is_reduction", "_is_once", "waiting", "executable", "plan_again", "product_of"} & entered
+    assert "entries_of" in entered
+    assert not {"meet", "_is_reduction", "_is_once", "waiting", "executable", "plan_again", "product_of"} & entered
     numpy.testing.assert_allclose(numpy.asarray(x), numpy.full(96, 96**-0.5))

@@ -23,7 +23,7 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import paired
 from oxinp._core.lazy.results import types, wrap_pending
-from oxinp._core.lazy.scalars import bring
+from oxinp._core.lazy.scalars import bring, on_host
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
 
 # Types of C of which NumPy has two dtypes of one width, the second ones: `longlong` where `long` has 64 bits.
@@ -150,6 +150,9 @@ _REFLECTED: dict[np.ufunc, Callable[[Any, Any], Any]] = {
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
     return round(_value(self)) if ndigits is None else round(_value(self), ndigits)
+
+
+on_host.update({ROWS[name].lowerings[0]["i"]: ROWS[name].numpy for name in ("add", "subtract", "multiply")})
 
 
 class ScalarType(type):

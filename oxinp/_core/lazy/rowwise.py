@@ -10,6 +10,8 @@ difference whether one is looked at before.
 from __future__ import annotations
 
 import math
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -17,7 +19,7 @@ from oxinp._config import config
 from oxinp._core.lazy import row_launches
 from oxinp._core.lazy.balance import NUM_SIZES, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
-from oxinp._core.lazy.calls import CALLS, Pending, waiting
+from oxinp._core.lazy.calls import CALLS, Pending, finish_each, waiting
 from oxinp._core.lazy.chains import ELEMENTWISE_CALL
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import Graph, leaf, new_table, remember
@@ -38,7 +40,7 @@ _PROGRAMS = new_table()
 EARLY = 4 * MEETINGS
 """Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado; and at one
 of other sizes before it is, for to plan it takes as long as some dozens spare that are merged."""
-_MERGED = new_table()  # graphs and what gives the results that they are made of, which are merged
+_MERGED = new_table()  # graphs and what gives the results that they are made of -> the latest `_Merged` of them
 _STRUCTURES = new_table()  # of which there has been a program -> its sizes, and how often these came early
 
 is_patient = True
@@ -73,48 +75,59 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     ]
     if not results:
         return None
-    near = (graph, *[entry.call.bound for entry in results])
-    has_met = near in _MERGED  # if what these are made of has been, too
-    if not has_met and is_patient:
-        if not wanted and graph.layout.ndim < 2 and (done := _again(storage, value, others)) is not None:
-            return done
-        if _is_once(graph, results):
+    near: Any = (graph, *[entry.call.bound for entry in results])
+    if here.are_several:
+        near = keyed(near)
+    known: Any = _MERGED.get(near)
+    entries = None if known is None else known.entries_of(leaves)
+    if entries is None:
+        has_met = known is not None  # if what these are made of has been, too
+        if not has_met and is_patient:
+            if not wanted and graph.layout.ndim < 2 and (done := _again(storage, value, others)) is not None:
+                return done
+            if _is_once(graph, results):
+                return None
+        met = _Met()
+        places = met.meet(graph, leaves)
+        found = _find(graph, places, met, results if has_met else ())
+        if found is None:
             return None
-    met = _Met()
-    places = met.meet(graph, leaves)
-    key: Any = keyed(tuple(met.key)) if here.are_several else tuple(met.key)
-    found: tuple[int, RowProgram | None] | None = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
-    if found is None or found[0] != config.version:
-        if has_met and is_patient and _is_once(graph, results):
-            return None
-        found = _make(key, graph, tuple(places), met)
-    if not has_met:
-        remember(_MERGED, near, True)
-    program = found[1]
+        known, entries = _Merged(found, places, met), met.entries
+        if has_met:
+            _MERGED[near] = known
+        else:
+            remember(_MERGED, near, known)
+    program = known.program
     if program is None:
         return None
-    interior = tuple(sorted([n for n, other in wanted.items() if _layout_of(other).is_contiguous]))
-    along = [wanted[number] for number in interior]
-    stored = _needed_elsewhere(met, program, along, others)
-    outputs = tuple([(number, _layout_of(wanted[number])) for number in interior])
+    along: list[Storage] = []
+    outputs: tuple[tuple[int, Layout], ...] = ()
+    if wanted:
+        interior = sorted([n for n, other in wanted.items() if _layout_of(other).is_contiguous])
+        along = [wanted[number] for number in interior]
+        outputs = tuple([(number, _layout_of(wanted[number])) for number in interior])
+    stored = _needed_elsewhere(entries, program, along, others)
     executables = program.executables  # `RowProgram.executable`, spelled out
     executable = executables.get((outputs, stored)) or program.executable(graph, outputs, stored)
     if executable is None:
         return None
-    calls = [met.entries[number].call for number in stored]  # one may run now, for an input that is made of it
-    entries = tuple([met.entries[number] for number in program.entries])
+    calls = [entries[number].call for number in stored]  # one may run now, for an input that is made of it
+    read = tuple([entries[number] for number in program.entries])
     try:
-        buffers = executable.run_all(entries)
+        buffers = executable.run_all(read)
     except MemoryError:  # one after the other takes less at a time
         return None
-    _weigh(graph, met, entries)
+    layout = graph.layout
+    size = balance.ran(layout.nbytes, read)
+    if size < NUM_SIZES and (is_sampled() or balance.each):
+        cost = host_nbytes(graph.structure) * layout.size + sum([bound.host_cost() for bound in known.bounds])
+        balance.computed_call(size, cost)
     if REPORTS:
-        note("device", f"rows: {program.describe()} -> {graph.dtype} {graph.shape}", f"{graph.layout.nbytes} B result")
-    done = storage.value = leaf(graph.layout), (buffers[0],), next_mask()
+        note("device", f"rows: {program.describe()} -> {graph.dtype} {graph.shape}", f"{layout.nbytes} B result")
+    done = storage.value = layout.graph or leaf(layout), (buffers[0],), next_mask()
     for other, buffer in zip(along, buffers[1:], strict=False):
         other.value = leaf(_layout_of(other)), (buffer,), next_mask()
-    for call, buffer in zip(calls, buffers[1 + len(along) :], strict=True):
-        call.finish([buffer])
+    finish_each(calls, buffers[1 + len(along) :])
     return done
 
 
@@ -133,15 +146,6 @@ def _again(storage: Storage, value: Value, others: Sequence[Storage]) -> Value |
     row_launches.run_rows(found, buffer.ptr, graph, layout.nbytes)
     done = storage.value = leaf(layout), (buffer,), next_mask()
     return done
-
-
-def _weigh(graph: Graph, met: _Met, entries: tuple[Any, ...]) -> None:
-    """Let placement learn from a program that has run."""
-    layout = graph.layout
-    size = balance.ran(layout.nbytes, entries)
-    if size < NUM_SIZES and (is_sampled() or balance.each):
-        cost = host_nbytes(graph.structure) * layout.size + sum([bound.host_cost() for bound, _ in met.calls.values()])
-        balance.computed_call(size, cost)
 
 
 def _is_reduction(entry: Any) -> bool:
@@ -218,32 +222,101 @@ class _Met:
         return places
 
 
+class _Merged:
+    """A chain that has been merged with the reductions that it is made of, by which it is known when it comes again.
+
+    Parameters
+    ----------
+    found : tuple of (int, RowProgram or None)
+        The version of the settings, and the program, None where there is none.
+    places : list of int
+        The numbers of the chain's leaves.
+    met : _Met
+
+    Attributes
+    ----------
+    program : RowProgram or None
+    bounds : list of BoundOp
+        The operations.
+    """
+
+    __slots__ = ("_kinds", "_others", "_pick", "_repeats", "_steps", "_version", "bounds", "program")
+
+    def __init__(self, found: tuple[int, RowProgram | None], places: list[int], met: _Met) -> None:
+        self._version, self.program = found
+        self.bounds = [bound for bound, _ in met.calls.values()]
+        numbers, seen, steps = [*places], set[int](), []
+        for at, number in enumerate(numbers):  # which gets longer meanwhile
+            if number in met.calls and number not in seen:
+                seen.add(number)
+                bound, own = met.calls[number]
+                steps.append((at, bound))
+                numbers += own
+        first = [numbers.index(number) for number in range(len(met.entries))]
+        self._steps, self._pick = tuple(steps), itemgetter(*first)
+        self._repeats = [(at, first[number]) for at, number in enumerate(numbers) if at != first[number]]
+        self._kinds = [*map(type, met.entries)]
+        self._others = [n for n, kind in enumerate(self._kinds) if kind is Pending and n not in met.calls]
+
+    def entries_of(self, leaves: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """Return what `_Met` numbers of a chain with such leaves if it is merged likewise, else None."""
+        if self._version != config.version:
+            return None
+        given = leaves
+        for at, bound in self._steps:
+            entry = given[at]
+            if type(entry) is not Pending or (call := entry.call) is None or call.bound is not bound:
+                return None
+            if (own := call.leaves) is None or (here.are_several and not call.is_from_here()):
+                return None
+            given += own
+        for at, first in self._repeats:
+            if given[at] is not given[first]:
+                return None
+        entries: tuple[Any, ...] = self._pick(given)
+        if len({*map(id, entries)}) < len(entries) or [*map(type, entries)] != self._kinds:
+            return None
+        for number in self._others:
+            if (call := entries[number].call) is not None and call.bound.op.rows is not None:
+                return None
+        return entries
+
+
 def _needed_elsewhere(
-    met: _Met, program: RowProgram, along: Sequence[Storage], others: Sequence[Storage]
+    entries: Sequence[Any], program: RowProgram, along: Sequence[Storage], others: Sequence[Storage]
 ) -> tuple[int, ...]:
     """Return the numbers of the results of reductions that more than this kernel needs."""
-    results, needed = {}, set()
-    for number in program.absorbed:
-        entry = met.entries[number]
-        results[id(entry)] = number
-        if (owner := entry.owner) is not None and owner() is not None and entry.is_held():
-            needed.add(number)
-    values = [other.value[1] for other in others if other.value is not None and other not in along]
-    own = {id(met.entries[number].call) for number in program.absorbed}
-    calls: list[tuple[Any, ...]] = []
+    read = [value[1] for other in others if (value := other.value) is not None and other not in along]
+    own = {entries[number].call for number in program.absorbed}
     if len(CALLS) > len(own):
-        calls = [call.leaves or () for call in waiting() if id(call) not in own]
-    for entries in (*values, *calls):
-        needed.update([results[id(entry)] for entry in entries if id(entry) in results])
-    return tuple(sorted(needed))
+        read += [call.leaves or () for call in waiting() if call not in own]
+    needed, is_read = [], {*map(id, chain.from_iterable(read))}
+    for number in program.absorbed:
+        entry = entries[number]
+        if id(entry) in is_read:
+            needed.append(number)
+        elif (owner := entry.owner) is not None and (storage := owner()) is not None:  # `is_held`, spelled out
+            value = storage.value
+            if value is not None and not value[0].nodes and value[1][0] is entry:
+                needed.append(number)
+    needed.sort()
+    return tuple(needed)
 
 
-def _make(key: Any, graph: Graph, places: tuple[int, ...], met: _Met) -> tuple[int, RowProgram | None]:
-    """Enter the program of a chain merged with reductions, None where there is none, and the settings' version."""
-    calls = met.calls
-    missing(lambda: remember(_PROGRAMS, key, (config.version, merged(graph, places, calls))))
+def _find(graph: Graph, places: list[int], met: _Met, results: Sequence[Any]) -> tuple[int, RowProgram | None] | None:
+    """Return the program of a chain merged with reductions, None where there is none, and the settings' version.
+
+    None where it has to be made, and is not worth it, as `_is_once` has it of the chain's `results`, if there are any.
+    """
+    key: Any = keyed(tuple(met.key)) if here.are_several else tuple(met.key)
     found: tuple[int, RowProgram | None] | None = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
-    assert found is not None
+    if found is None or found[0] != config.version:
+        if results and is_patient and _is_once(graph, [*results]):
+            return None
+        calls = met.calls
+        missing(lambda: remember(_PROGRAMS, key, (config.version, merged(graph, tuple(places), calls))))
+        found = _PROGRAMS.get(key) or _PROGRAMS.recall(key)
+        assert found is not None
     return found
 
 

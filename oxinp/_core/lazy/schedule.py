@@ -55,6 +55,9 @@ MAX_TOGETHER = 32  # pending storages that are looked for on the way to each oth
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 MAX_ELEMENTS = 16  # of these, single elements: beyond, they are computed, for a program may keep one of each turn
 
+_OF_NO_ELEMENTS = frozenset({Pending, int, float})
+"""Of which there are entries in chains of one element that `singles` has nothing to count of, if any is `Pending`."""
+
 RECORDERS: list[Record] = []
 """Called with each storage that becomes pending or is written to: they are on the path of every operation.
 
@@ -125,13 +128,13 @@ def materialise(storage: Storage) -> Value:
         return value  # type: ignore[return-value]
     if value[0].nodes:
         if room < 0 or here.are_several:
-            return attempt(_compute if room >= 0 else _compute_watched, storage)
+            return attempt(compute if room >= 0 else _compute_watched, storage)
         try:
             with FIRST_LOCK:  # `attempt`, spelled out
-                return _compute(storage)
+                return compute(storage)
         except Missing:
             pass
-        return attempt(_compute, storage)  # with no traceback, which would keep what may be overwritten
+        return attempt(compute, storage)  # with no traceback, which would keep what may be overwritten
     if type(value[1][0]) is Pending:
         (entry,) = value[1]
         if entry.call is not None:
@@ -145,7 +148,7 @@ def materialise(storage: Storage) -> Value:
 
 
 def _compute_watched(storage: Storage) -> Value:
-    """Do as `_compute` on the stream that the value was recorded on, noting in `at_work` what is computed."""
+    """Do as `compute` on the stream that the value was recorded on, noting in `at_work` what is computed."""
     value: Any = storage.value
     if here.are_several and value is not None and value[0].nodes:
         claim(storage)
@@ -154,19 +157,19 @@ def _compute_watched(storage: Storage) -> Value:
                 return _compute_watched(storage)
     outer, at_work.storage = at_work.storage, storage
     try:
-        return _compute(storage)
+        return compute(storage)
     finally:
         at_work.storage = outer
 
 
-def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in full, for a call costs as much as one
+def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in full, for a call costs as much as one
     """Run what fills a storage whose value is pending, under the lock."""
     value: Any = storage.value
     if value is None or not value[0].nodes:
         return value  # type: ignore[no-any-return]
     graph, leaves, _ = value
-    wanted, above, others = None, None, []
-    if here.are_several:
+    wanted, above, others, are_alike = None, None, [], here.are_several
+    if are_alike:
         pending = [] if at_work.flushes_many else pending_storages()
         others = [other for other in pending if other is not storage and _is_own(other)]
     else:
@@ -176,15 +179,16 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
         references = PENDING[:]
         # Most are gone, and one that is written to again and again, whole, has an entry for each time.
         for other in dict.fromkeys(filter(None, map(operator.call, references))):
-            if other is not storage and (held := other.value) is not None and held[0].nodes:
+            if other is not storage and (held := other.value) is not None and (part := held[0]).nodes:
                 others.append(other)
+                are_alike = are_alike or part.shape == graph.shape
         if len(others) > MAX_ELEMENTS and not at_work.flushes_many and _compute_elements(others):
-            return _compute(storage)
+            return compute(storage)
         if others or references != PENDING:
-            shorten(references, [ref(other) for other in others])
+            shorten(references, [*map(ref, others)])
         else:  # nearly always, and sooner done
             PENDING.clear()
-    if graph.layout.size == 1:
+    if graph.layout.size == 1 and not (Pending in (kinds := {*map(type, leaves)}) and kinds <= _OF_NO_ELEMENTS):
         singles.count(graph, leaves)
     if others:
         if len(others) > MAX_ALIVE:
@@ -194,7 +198,8 @@ def _compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in 
             if not now[0].nodes:
                 return now
             others = []  # of several devices, a thread's flush leaves to it what it is about to compute
-        wanted, above = joint.related(value, others)
+        if are_alike:
+            wanted, above = joint.related(value, others)
         if above and CALLS:
             others = joint.left_of(others, above)
     try:

@@ -30,7 +30,7 @@ from oxinp._core.lazy.handle import (
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
-from oxinp._core.lazy.scalars import KINDS, note_source
+from oxinp._core.lazy.scalars import KINDS, bring, note_source
 from oxinp._core.lazy.selections import Masked
 from oxinp._core.lazy.stores import store
 from oxinp._core.lazy.views import host_part, view, view_at
@@ -487,7 +487,12 @@ def _on_host(value: Any) -> Any:
         return None if (value._held or value._storage).host is None else host_view(value)
     if kind is float or kind is int:
         return value
-    if isinstance(value, Handle):  # a scalar of the device's, of which NumPy would ask for another number of Python's
+    if is_device_scalar(value):  # of which NumPy would ask for another number of Python's
+        storage = value._held or value._storage
+        if storage.host is None:
+            bring(value, storage)
+        return storage.host[()]
+    if isinstance(value, Handle):
         return fetch(value)[()]
     return value if isinstance(value, _Generic) else None
 

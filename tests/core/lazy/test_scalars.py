@@ -84,3 +84,47 @@ def test_an_index_outlives_its_array():
     first = order[3]
     del order
     assert int(first) == expected[3]
+
+
+def pivots(xp, a):
+    """Numbers made of results of reductions, which are read at once."""
+    for k in range(2, 6):
+        found = xp.argmax(xp.abs(a[k:, k]))
+        yield k + found
+        yield found - k
+        yield xp.argmax(a[:, k]) * 3 + k
+        yield 2 - xp.argmin(a[:, k]) * (1 << 60)
+
+
+def test_what_is_added_to_a_result_that_is_read_takes_no_launch_of_its_own(launches):
+    drawn = numpy.random.default_rng(5).standard_normal((20_000, 6))
+    a = np.asarray(drawn) * 1
+    np.evaluate(a)
+    for _ in range(3):
+        with numpy.errstate(over="ignore"):
+            expected = [*pivots(numpy, drawn)]
+        made, found = pivots(np, a), []
+        for turn in range(len(expected)):  # the second is made of what the first is
+            count = launches(lambda made=made, found=found: found.append(int(next(made))))
+            assert count == (turn % 4 != 1)
+        assert found == expected
+
+
+def test_the_host_adds_as_the_device_does():
+    """Sums that overflow, of which nobody is warned; what reads the number later; and what is no sum of integers."""
+    x = np.arange(20_000, dtype=np.int64)
+    most = numpy.iinfo(numpy.int64).max
+    total = int(numpy.arange(20_000).sum())
+    number = x.sum() + most
+    later = x[:3] + number
+    assert int(number) == (total + most) - 2**64
+    assert later.tolist() == [(total + most + i) - 2**64 for i in range(3)]
+    kept = x.sum()
+    number = kept * kept - 1
+    assert int(number) == total**2 - 1
+    assert int(kept) == total
+    assert int(x.sum() // 7) == total // 7
+    assert float(x.sum() + 0.5) == total + 0.5
+    small = np.asarray(numpy.arange(20_000, dtype=numpy.int32)).max()
+    assert int(small + 1) == 20_000
+    assert int(x.max() + x.min()) == 19_999

@@ -31,13 +31,13 @@ N = 96
 def in_python(monkeypatch):
     """Count what machine code leaves to Python."""
     counts = []
-    before = schedule._compute
+    before = schedule.compute
 
     def counted(storage):
         counts.append(storage)
         return before(storage)
 
-    monkeypatch.setattr(schedule, "_compute", counted)
+    monkeypatch.setattr(schedule, "compute", counted)
     return counts
 
 

@@ -1,0 +1,90 @@
+"""Downloads of a few bytes: a program that reads a number waits for little else than the driver.
+
+The driver's own copy to pageable memory goes through some of its own, and the wait for it takes longer than asking
+whether the stream has passed a copy to memory that is pinned. What takes long, as a large kernel before it, is left to
+the driver's copy, which comes after this one and can be slept in; so is whatever the driver finds wrong, for the
+error is the same one again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from threading import Lock
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from oxinp._driver import errors
+from oxinp._runtime.forking import free_in_children
+
+if TYPE_CHECKING:
+    from oxinp._driver.driver import Driver
+    from oxinp._runtime.staging import Port
+
+__all__ = ["MOST_NBYTES", "BriefDownloads"]
+
+MOST_NBYTES = 64
+RENTED = 64
+"""Downloads that go the driver's own way before there is memory: to pin it takes as long as some hundred save."""
+MOST_SECONDS = 40e-6
+"""How long the stream is asked."""
+
+
+class BriefDownloads:
+    """The memory that few bytes come from the default stream through.
+
+    Parameters
+    ----------
+    port : Port
+    driver : Driver
+    """
+
+    def __init__(self, port: Port, driver: Driver) -> None:
+        self._port = port
+        self._driver = driver
+        self._copy = driver.raw("cuMemcpyDtoHAsync_v2")
+        self._has_passed = driver.raw_hot("cuStreamQuery")
+        self._stream = ctypes.c_void_p()  # the default one, for what converts nothing
+        self._lock = free_in_children(Lock())
+        self._left = RENTED
+        self._at, self._bytes = 0, memoryview(b"")  # where it is, and what lies there
+
+    def download(self, array: np.ndarray[Any, Any], ptr: int, nbytes: int) -> bool:
+        """Fill a writable array from the device, as `Transfers.download` does.
+
+        Returns False where that is to do it: for arrays that are not small, the first ones, one that another thread's
+        is in the way of, and what does not arrive at once.
+        """
+        driver = self._driver
+        if nbytes > MOST_NBYTES or driver.ends or len(driver.contexts) > 1:
+            return False
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            at = self._at or self._begin()
+            if not at or self._copy(at, ptr, nbytes, 0):
+                return False
+            has_passed, stream, end = self._has_passed, self._stream, perf_counter() + MOST_SECONDS
+            while found := has_passed(stream):
+                if found != errors.NOT_READY or perf_counter() > end:
+                    return False
+            try:
+                array.data.cast("B")[:] = self._bytes[:nbytes]
+            except (TypeError, ValueError):  # of complex numbers or times
+                array.reshape(-1).view(np.uint8)[:] = self._bytes[:nbytes]
+        finally:
+            self._lock.release()
+        return True
+
+    def _begin(self) -> int:
+        """Return where there is pinned memory by now, 0 where there is none yet, or the system grants none."""
+        if self._left:
+            self._left -= 1
+            return 0
+        try:
+            self._at, memory = self._port.allocate_pinned(MOST_NBYTES)
+            self._bytes = memoryview(memory)  # type: ignore[arg-type]
+        except MemoryError:
+            self._left = RENTED
+        return self._at
