@@ -231,6 +231,13 @@ class Backend(Protocol):
         """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
         ...
 
+    def upload_brief(self, ptr: int, array: np.ndarray[Any, Any], nbytes: int, /) -> bool:
+        """Do what `upload` does, of so many bytes, where there is the default stream alone and it takes few steps.
+
+        Returns False, and does nothing, if that is not so of the array.
+        """
+        ...
+
     def download(self, array: np.ndarray[Any, Any], ptr: int, /) -> None:
         """Fill a C-contiguous writable array from the device; the data is there when this returns."""
         ...

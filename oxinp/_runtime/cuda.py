@@ -137,6 +137,7 @@ class CudaBackend:
         self.tensor_map, self.matrix_map = self._launches.tensor_map, self._launches.matrix_map
         self.branches = Branches(self, self._launches)
         self._transfers = Transfers(context, self._memory, num_staging_workers)
+        self.upload_brief = self._transfers.upload_brief
         addresses = Addresses(context)
         self.memory_kind, self.check_address = addresses.memory_kind, addresses.check
 
@@ -298,7 +299,9 @@ class CudaBackend:
             if here.are_several:
                 self._transfers.upload(ptr, array, self._order(((ptr, True),), is_transfer=True))
                 self._order(((ptr, True),), is_transfer=True)  # others may have looked before all was queued
-            elif not self._transfers.upload_brief(ptr, array, nbytes):
+            elif self.upload_brief(ptr, array, nbytes):
+                return  # it is counted
+            else:
                 self._transfers.upload(ptr, array, 0)
             stats.h2d_bytes += nbytes
 
