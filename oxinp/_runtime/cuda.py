@@ -316,11 +316,16 @@ class CudaBackend:
 
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
         """Copy inside the device; the ranges must not overlap."""
-        if nbytes:
-            self._queue(
-                ((dst_ptr, True), (src_ptr, False)),
-                lambda stream: self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream),
-            )
+        if not nbytes:
+            return
+        with self.turn:  # `_queue`, spelled out
+            if not here.are_several and here.thread.branch is None:
+                self._memory.copy_async(dst_ptr, src_ptr, nbytes, 0)
+                return
+        self._queue(
+            ((dst_ptr, True), (src_ptr, False)),
+            lambda stream: self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream),
+        )
 
     def fill(self, ptr: int, byte: int, nbytes: int) -> None:
         """Set bytes of the device to a value."""
