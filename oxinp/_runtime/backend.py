@@ -246,6 +246,10 @@ class Backend(Protocol):
         """Copy inside the device; the ranges must not overlap."""
         ...
 
+    def copy_each(self, copies: list[tuple[int, int, int]], /) -> None:
+        """Do what `copy` does for each of some, in their order, of one byte at least."""
+        ...
+
     def fill(self, ptr: int, byte: int, nbytes: int, /) -> None:
         """Set bytes of the device to a value."""
         ...

@@ -327,6 +327,16 @@ class CudaBackend:
             lambda stream: self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream),
         )
 
+    def copy_each(self, copies: list[tuple[int, int, int]]) -> None:
+        """Copy inside the device, one after the other: to where, from where, and how many bytes."""
+        with self.turn:  # `_queue`, spelled out
+            if not here.are_several and here.thread.branch is None:
+                for dst_ptr, src_ptr, nbytes in copies:
+                    self._memory.copy_async(dst_ptr, src_ptr, nbytes, 0)
+                return
+        for dst_ptr, src_ptr, nbytes in copies:
+            self.copy(dst_ptr, src_ptr, nbytes)
+
     def fill(self, ptr: int, byte: int, nbytes: int) -> None:
         """Set bytes of the device to a value."""
         if not nbytes:

@@ -218,6 +218,11 @@ class EmulatorBackend:
         with self._lock:
             self.memory.copy(dst_ptr, src_ptr, nbytes)
 
+    def copy_each(self, copies: list[tuple[int, int, int]]) -> None:
+        """Copy inside the device, one after the other: to where, from where, and how many bytes."""
+        for dst_ptr, src_ptr, nbytes in copies:
+            self.copy(dst_ptr, src_ptr, nbytes)
+
     def fill(self, ptr: int, byte: int, nbytes: int) -> None:
         """Set bytes of the device to a value."""
         with self._lock:

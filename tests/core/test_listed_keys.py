@@ -60,6 +60,14 @@ STATEMENTS = [
     "x = a[[k, p]]; a[k] += 1; a[[p, k]] = x; a[k] -= x[0]",
     "x = a[[p, k]]; x += 1; a[p] *= 2; a[[k, p]] = x",
     "s[()][[0, 1]] = 2",
+    "a[[k, p, k + 1, p]] = a[[p, k, p, k + 2]]",
+    "c[[k, p], 1] = c[[p, k], 1]",
+    "c[[k, p], 1:2, 2:] = c[[p, k], 1:2, 2:]",
+    "a[[k, p]] = a[[p, k]][:, :]",
+    "a[[k, p]] = a[[p, k, k]][1:]",
+    "a[:, :3][[k, p]] = a[:, 3:6][[p, k]]",
+    "a[::-1][[k, p]] = a[[p, k]]",
+    "a[[k, p], :0] = a[[p, k], :0]",
 ]
 
 
@@ -146,14 +154,48 @@ def test_subclasses_are_kept():
     assert_same(oxinp.asarray(a[1]), numpy.arange(10.0, 15))
 
 
-def test_rows_that_change_places_are_neither_gathered_nor_uploaded():
+@pytest.mark.parametrize(
+    ("statement", "launches"),
+    [
+        *(("a[[k, p]] = a[[p, k]]", 0), ("v[[k, p]] = v[[p, k]]", 0), ("a[[k, p], k:] = a[[p, k], k:]", 0)),
+        *(("a[[k, k, 5, p]] = a[[p, 1, k, 0]]", 0), ("a[[k, p], ::2] = a[[p, k], ::2]", 2)),
+        ("a.T[[k, p]] = a.T[[p, k]]", 2),
+    ],
+)
+def test_nothing_is_gathered_or_uploaded(statement, launches):
     names = given(oxinp, "f8")
-    code = compile("a[[k, p]] = a[[p, k]]", "statement", "exec")
+    code = compile(statement, "statement", "exec")
+    names |= {"k": 3, "p": 9}
     with balance.suspended():
-        for names["k"], names["p"] in [(3, 9)] * 20:
-            exec(code, names)  # noqa: S102
+        for _ in range(20):
+            exec(code, names)  # noqa: S102 - a table of statements
+        oxinp.evaluate(names["a"])
         before = stats.launches, stats.h2d_bytes
-        for names["k"], names["p"] in [(3, 9)] * 20:
+        for _ in range(20):
             exec(code, names)  # noqa: S102
     assert stats.h2d_bytes == before[1]
-    assert stats.launches - before[0] == 40
+    assert stats.launches - before[0] == 20 * launches
+
+
+def test_readers_that_wait_have_what_was_there():
+    for xp in (numpy, oxinp):
+        names = given(xp, "f8")
+        a, kept = names["a"], []
+        for k in range(N - 1):
+            kept += [a[k] * 2, a[k, k] + 1, a[k:].sum(axis=0)]
+            a[[k, N - 1]] = a[[N - 1, k]]
+        if xp is numpy:
+            expected = kept
+    for found, wanted in zip(kept, expected, strict=True):
+        assert_same(found, wanted)
+
+
+def test_rows_of_what_others_hold():
+    a = oxinp.arange(40.0).reshape(8, 5) + 0.0
+    held = oxinp.from_dlpack(a)
+    a[[1, 2]] = a[[2, 1]]
+    assert_same(held, a)
+    held[[0, 7]] = held[[7, 0]]
+    assert_same(held, a)
+    expected = numpy.arange(40.0).reshape(8, 5)[[7, 2, 1, 3, 4, 5, 6, 0]]
+    assert_same(a, expected)

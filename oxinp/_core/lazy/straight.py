@@ -279,8 +279,7 @@ def _move(storage: Storage, layout: Layout, chain: _Chain) -> bool:
         return False
     if type(buffer) is Pending:  # `note_written`, spelled out
         buffer = buffer.buffer
-    backend.copy(between.ptr, entries[0].ptr, nbytes)
-    backend.copy(buffer.ptr + layout.offset, between.ptr, nbytes)
+    backend.copy_each([(between.ptr, entries[0].ptr, nbytes), (buffer.ptr + layout.offset, between.ptr, nbytes)])
     weigh_write(storage, layout, structure, value[0].layout.nbytes, entries)
     storage.value = (value[0], (buffer,), mask)
     storage.host = storage.stale = None

@@ -223,10 +223,10 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if has_array and write_again(array, key, value):
             return
         if not has_array:
-            if (kind is list or (kind is tuple and key and type(key[0]) is list)) and (
-                found := listed.as_part(array, key, value)
-            ) is not None:
-                key, value = found
+            if kind is list or (kind is tuple and key and type(key[0]) is list):
+                if listed.write(array, key, value):
+                    return
+                key, value = listed.as_part(array, key, value) or (key, value)
             layout = array._known or array._layout
             located = part_of(layout, key) or located_part(layout, key)
     if located is None and not is_basic(key):
