@@ -231,12 +231,23 @@ class Backend(Protocol):
         """Copy a C-contiguous array to the device; it may be changed as soon as this returns."""
         ...
 
+    def upload_brief(self, ptr: int, array: np.ndarray[Any, Any], nbytes: int, /) -> bool:
+        """Do what `upload` does, of so many bytes, where there is the default stream alone and it takes few steps.
+
+        Returns False, and does nothing, if that is not so of the array.
+        """
+        ...
+
     def download(self, array: np.ndarray[Any, Any], ptr: int, /) -> None:
         """Fill a C-contiguous writable array from the device; the data is there when this returns."""
         ...
 
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int, /) -> None:
         """Copy inside the device; the ranges must not overlap."""
+        ...
+
+    def copy_each(self, copies: list[tuple[int, int, int]], /) -> None:
+        """Do what `copy` does for each of some, in their order, of one byte at least."""
         ...
 
     def fill(self, ptr: int, byte: int, nbytes: int, /) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from oxinp._runtime.counters import stats
 from oxinp._runtime.forking import free_in_children
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ MOST_NBYTES = PART_NBYTES // 8
 """Of an upload."""
 RENTED = 16
 """Uploads that go the driver's own way, before there is memory: to pin it takes as long as some hundred."""
-_ALIGNMENT = 64
+ALIGNMENT = 64
+"""Of where uploads lie, one behind the other."""
 
 
 class BriefUploads:
@@ -37,10 +39,16 @@ class BriefUploads:
         The driver.
     """
 
+    __slots__ = (
+        *("_acquire", "_at", "_bytes", "_end", "_first", "_left", "_memory", "_number", "_parts", "_port", "_release"),
+        "_upload_async",
+    )
+
     def __init__(self, port: Port) -> None:
         self._port = port
         self._upload_async = port.upload_async
-        self._lock = free_in_children(Lock())
+        lock = free_in_children(Lock())
+        self._acquire, self._release = lock.acquire, lock.release
         self._left = RENTED
         self._memory: Any = None
         self._first, self._bytes = 0, memoryview(b"")  # where it begins, and what lies there
@@ -49,10 +57,11 @@ class BriefUploads:
         self._at = self._end = 0  # the addresses of what is free of the part in use
 
     def upload(self, ptr: int, array: np.ndarray[Any, Any], nbytes: int) -> bool:
-        """Queue a copy of an array to the device on the default stream; it has been read on return.
+        """Queue a copy of an array to the device on the default stream; it has been read on return, and is counted.
 
-        Returns False, and does nothing, for the first uploads, for arrays that leave no room for others, and where the
-        system grants no pinned memory.
+        Returns False, and does nothing, for the first uploads, for arrays that leave no room for others, where the
+        system grants no pinned memory, and in the middle of another upload, by another thread or of which a finaliser
+        is called.
         """
         if self._left or nbytes > MOST_NBYTES:
             self._left -= self._left > 0
@@ -61,16 +70,21 @@ class BriefUploads:
             given = memoryview(array).cast("B")  # type: ignore[arg-type]
         except (TypeError, ValueError):  # of complex numbers or times
             given = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-        with self._lock:
+        if not self._acquire(False):
+            return False
+        try:
             at = self._at
             if at + nbytes > self._end:
                 at = self._begin_part()
                 if not at:
                     return False
-            self._at = at + nbytes + -nbytes % _ALIGNMENT
+            self._at = at + nbytes + -nbytes % ALIGNMENT
             begin = at - self._first
             self._bytes[begin : begin + nbytes] = given
             self._upload_async(ptr, at, nbytes, 0)
+        finally:
+            self._release()
+        stats.h2d_bytes += nbytes
         return True
 
     def _begin_part(self) -> int:

@@ -137,6 +137,7 @@ class CudaBackend:
         self.tensor_map, self.matrix_map = self._launches.tensor_map, self._launches.matrix_map
         self.branches = Branches(self, self._launches)
         self._transfers = Transfers(context, self._memory, num_staging_workers)
+        self.upload_brief = self._transfers.upload_brief
         addresses = Addresses(context)
         self.memory_kind, self.check_address = addresses.memory_kind, addresses.check
 
@@ -298,7 +299,9 @@ class CudaBackend:
             if here.are_several:
                 self._transfers.upload(ptr, array, self._order(((ptr, True),), is_transfer=True))
                 self._order(((ptr, True),), is_transfer=True)  # others may have looked before all was queued
-            elif not self._transfers.upload_brief(ptr, array, nbytes):
+            elif self.upload_brief(ptr, array, nbytes):
+                return  # it is counted
+            else:
                 self._transfers.upload(ptr, array, 0)
             stats.h2d_bytes += nbytes
 
@@ -316,11 +319,26 @@ class CudaBackend:
 
     def copy(self, dst_ptr: int, src_ptr: int, nbytes: int) -> None:
         """Copy inside the device; the ranges must not overlap."""
-        if nbytes:
-            self._queue(
-                ((dst_ptr, True), (src_ptr, False)),
-                lambda stream: self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream),
-            )
+        if not nbytes:
+            return
+        with self.turn:  # `_queue`, spelled out
+            if not here.are_several and here.thread.branch is None:
+                self._memory.copy_async(dst_ptr, src_ptr, nbytes, 0)
+                return
+        self._queue(
+            ((dst_ptr, True), (src_ptr, False)),
+            lambda stream: self._memory.copy_async(dst_ptr, src_ptr, nbytes, stream),
+        )
+
+    def copy_each(self, copies: list[tuple[int, int, int]]) -> None:
+        """Copy inside the device, one after the other: to where, from where, and how many bytes."""
+        with self.turn:  # `_queue`, spelled out
+            if not here.are_several and here.thread.branch is None:
+                for dst_ptr, src_ptr, nbytes in copies:
+                    self._memory.copy_async(dst_ptr, src_ptr, nbytes, 0)
+                return
+        for dst_ptr, src_ptr, nbytes in copies:
+            self.copy(dst_ptr, src_ptr, nbytes)
 
     def fill(self, ptr: int, byte: int, nbytes: int) -> None:
         """Set bytes of the device to a value."""

@@ -200,6 +200,11 @@ class EmulatorBackend:
             self.memory.write(ptr, array)
         stats.h2d_bytes += array.nbytes
 
+    def upload_brief(self, ptr: int, array: np.ndarray[Any, Any], nbytes: int) -> bool:
+        """Leave all to `upload`."""
+        del ptr, array, nbytes
+        return False
+
     def download(self, array: np.ndarray[Any, Any], ptr: int) -> None:
         """Fill a C-contiguous writable array from the device; the data is there when this returns."""
         with self._lock:
@@ -212,6 +217,11 @@ class EmulatorBackend:
         """Copy inside the device; the ranges must not overlap."""
         with self._lock:
             self.memory.copy(dst_ptr, src_ptr, nbytes)
+
+    def copy_each(self, copies: list[tuple[int, int, int]]) -> None:
+        """Copy inside the device, one after the other: to where, from where, and how many bytes."""
+        for dst_ptr, src_ptr, nbytes in copies:
+            self.copy(dst_ptr, src_ptr, nbytes)
 
     def fill(self, ptr: int, byte: int, nbytes: int) -> None:
         """Set bytes of the device to a value."""

@@ -240,9 +240,7 @@ def upload_first(storage: Storage) -> Value | None:
         buffer = backend.allocate(nbytes)
         backend.upload(buffer.ptr, host)
     except BaseException:
-        with SIDES:
-            if storage.stale is stale:
-                storage.stale = None
+        give_up(storage, stale)
         raise
     balance.uploaded(nbytes, nbytes)
     if returned:
@@ -255,6 +253,13 @@ def upload_first(storage: Storage) -> Value | None:
                 storage.value = value
             storage.stale = None
     return value
+
+
+def give_up(storage: Storage, stale: Stale) -> None:
+    """Let a storage be as it was before `upload_first` began, which has failed."""
+    with SIDES:
+        if storage.stale is stale:
+            storage.stale = None
 
 
 def expression(handle: Handle) -> Value:

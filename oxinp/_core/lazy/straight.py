@@ -197,7 +197,10 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
             pass
         return attempt(_write_result, storage, layout, given, entry, source)
     is_written = write_part(storage, layout, chain, None, False)
-    if is_written is None and not layout.is_contiguous:  # a part that overlaps, which is to be read as a whole before
+    if is_written is None:  # a part that overlaps, which is to be read as a whole before
+        is_moved = seen[0].is_contiguous and layout.is_contiguous and seen[0].dtype is layout.dtype
+        if is_moved and attempt(_move, storage, layout, chain):
+            return True
         shape = (value._known or value._layout).shape
         copied = wrap_pending(express(COPY, (value,), Layout.of(structure.dtype, shape)), as_array=True)
         return assign(array, layout, copied)
@@ -251,6 +254,33 @@ def _copy(storage: Storage, layout: Layout, seen: np.ndarray[Any, Any]) -> bool:
     device().upload(buffer.ptr + layout.offset, seen)
     balance.uploaded(layout.nbytes, layout.nbytes)
     balance.ran(value[0].layout.nbytes, ())
+    storage.value = (value[0], (buffer,), mask)
+    storage.host = storage.stale = None
+    return True
+
+
+def _move(storage: Storage, layout: Layout, chain: _Chain) -> bool:
+    """Move what lies without gaps to a part of the same storage that does and overlaps it, by way of other memory.
+
+    Under the lock; returns False where nothing has been done.
+    """
+    value = storage.value
+    if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
+        return False
+    structure, _, entries, _, _ = chain
+    _, (buffer,), mask = value
+    if mask & SHARED or layout.nbytes < balance.limit or (type(buffer) is Pending and buffer.call is not None):
+        return False
+    if CALLS or schedule.PENDING:
+        flush_readers(value, written=layout)
+    backend, nbytes = device(), layout.nbytes
+    between = backend.allocate(nbytes)
+    if storage.value is not value:  # that memory may have taken it
+        return False
+    if type(buffer) is Pending:  # `note_written`, spelled out
+        buffer = buffer.buffer
+    backend.copy_each([(between.ptr, entries[0].ptr, nbytes), (buffer.ptr + layout.offset, between.ptr, nbytes)])
+    weigh_write(storage, layout, structure, value[0].layout.nbytes, entries)
     storage.value = (value[0], (buffer,), mask)
     storage.host = storage.stale = None
     return True

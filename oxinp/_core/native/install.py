@@ -29,7 +29,7 @@ from oxinp._core.lazy.chains import entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
-from oxinp._core.lazy.handle import chain
+from oxinp._core.lazy.handle import chain, upload_first
 from oxinp._core.lazy.placement import wants_mirror
 from oxinp._core.lazy.results import deferred, pending, wrap_pending, wrap_result
 from oxinp._core.lazy.row_launches import row_launch, run_rows
@@ -42,6 +42,7 @@ from oxinp._core.native.counting import NEVER, Counted, stubs
 from oxinp._core.native.pages import mapped
 from oxinp._core.ops.vector_product import operand
 from oxinp._core.ufunc.object import ufunc
+from oxinp._runtime.brief_uploads import BriefUploads
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Buffer
 from oxinp._runtime.stock import Stock
@@ -225,6 +226,7 @@ def _name_of(function: Any) -> str:
 
 
 _RECORDING = (
+    BriefUploads.upload,
     Call.run,
     Executable.run,
     Executable.run_all,
@@ -249,6 +251,7 @@ _RECORDING = (
         row_launch,
         run_rows,
         spread,
+        upload_first,
         wants_mirror,
         wrap_pending,
         wrap_result,

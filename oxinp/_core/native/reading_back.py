@@ -9,6 +9,7 @@ from oxinp._core.lazy.chains import copy_structure
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import Storage
+from oxinp._core.native import objects
 from oxinp._core.native.apart import FOUND, HELD_BUFFER, INDEX, START
 from oxinp._core.native.function import NONE, VALUE
 from oxinp._core.native.given import call_given, give, require_returned
@@ -22,6 +23,8 @@ _STRUCTURES = {
     dtype: copy_structure(dtype, dtype.num, dtype, dtype.num)
     for dtype in map(np.dtype, ("f8", "f4", "i8", "i4", "c16"))
 }
+_KEYS = {dtype: ("copy", dtype) for dtype in _STRUCTURES}
+"""By which there is a graph that copies elements of a dtype as they are, see `chains.copying`."""
 _SOURCE, _STRUCTURE = START, INDEX
 """Where on the stack there is what, in place of what has done its work."""
 
@@ -46,8 +49,12 @@ def read_back(call: Making) -> None:
     call.drop_made()
     call.begin_made()
     _make_graph(call)
+    code.label("has copying graph")
     _make_value(call)
     code.jump("is read back")
+    code.label("has come often")
+    _find_graph(call)
+    code.jump("has copying graph")
     code.label("read back in Python")
     code.load("rbp", "rsp", ARGS)
     give(call, "r14", "rbx", ("rbp", LAYOUT_AT), ("r13", ENTRIES))
@@ -57,7 +64,7 @@ def read_back(call: Making) -> None:
 
 
 def _load_structure(call: Making) -> None:
-    """Let the stack have the structure of a copy, of the value of the storage in `r14`, which has seldom come."""
+    """Let the stack have the structure of a copy, of the value of the storage in `r14`, unless that has come often."""
     code = call.code
     call.unless_type("r14", Storage, "read back in Python")
     code.load("rdx", "r14", VALUE)
@@ -70,7 +77,7 @@ def _load_structure(call: Making) -> None:
     code.load("rsi", "rdx", GRAPH["met"])
     load_small(call, "rdi", "rsi", "read back in Python")
     code.compare_number("rdi", MEETINGS)
-    code.jump("read back in Python", "ge")
+    code.jump("has come often", "ge")
     store_of_dtype(call, "r12", _STRUCTURES, _STRUCTURE, "read back in Python")
 
 
@@ -88,6 +95,30 @@ def _make_graph(call: Making) -> None:
     call.fill_graph("rbp", "rsi", "rdi", "r13")
     code.set("rax", id(True))
     code.store("rbp", GRAPH["is_copy"], "rax")  # in place of False, which is not counted
+
+
+def _find_graph(call: Making) -> None:
+    """Let the stack have the graph, which there is, that copies the layout in `r12`, as `chains.copying` has it."""
+    code = call.code
+    code.load("rbp", "r12", LAYOUT["read"])
+    call.unless_type("rbp", Graph, "read back in Python")
+    code.load("rbp", "rbp", GRAPH["programs"])
+    call.unless_type("rbp", dict, "read back in Python")
+    store_of_dtype(call, "r12", _KEYS, _STRUCTURE, "read back in Python")
+    code.move("rdi", "rbp")
+    code.load("rsi", "rsp", _STRUCTURE)
+    code.call(objects.address("PyDict_GetItem"))
+    code.compare_number("rax", 0)
+    code.jump("read back in Python", "e")
+    code.move("rbp", "rax")
+    call.unless_type("rbp", Graph, "read back in Python")
+    call.keep("rbp")
+    code.store("rsp", _SOURCE, "r14")
+    call.drop_made()
+    call.begin_made()
+    code.store("rsp", NEW_GRAPH, "rbp")
+    code.load("rdx", "rsp", ARGS)
+    code.load("r12", "rdx", LAYOUT_AT)
 
 
 def _make_value(call: Making) -> None:

@@ -40,7 +40,7 @@ from oxinp._core.memory.host_side import is_dense
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import part_of
 from oxinp._core.memory.storage import LINES_NBYTES, SHARED, SIDES, WRITING, Stale, Storage
-from oxinp._core.ops import advanced, again, masks
+from oxinp._core.ops import advanced, again, listed, masks
 from oxinp._core.ops.by_key import (
     FIRST_AXIS,
     fill,
@@ -88,6 +88,11 @@ def getitem(array: Handle, key: Any) -> Any:
         layout = whole = array._known or array._layout
         value = storage.value
         if type(value) is windows.Windowed and (found := windows.element_at(value, layout, key)) is not None:
+            return found
+        kind = type(key)
+        if (kind is list or (kind is tuple and key and type(key[0]) is list)) and (
+            found := listed.read(array, key)
+        ) is not None:
             return found
         parts = layout.parts
         if parts is None or type(key) is not int or (located := parts.get(key)) is None:
@@ -218,6 +223,10 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         if has_array and write_again(array, key, value):
             return
         if not has_array:
+            if kind is list or (kind is tuple and key and type(key[0]) is list):
+                if listed.write(array, key, value):
+                    return
+                key, value = listed.as_part(array, key, value) or (key, value)
             layout = array._known or array._layout
             located = part_of(layout, key) or located_part(layout, key)
     if located is None and not is_basic(key):

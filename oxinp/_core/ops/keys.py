@@ -11,8 +11,8 @@ from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.parts import MAX_KEY, part_of
 
-_INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
-BASIC = frozenset({int, slice, NoneType, EllipsisType, *_INTEGERS})
+INTEGERS = {kind for kind in np.sctypeDict.values() if issubclass(kind, np.integer)}
+BASIC = frozenset({int, slice, NoneType, EllipsisType, *INTEGERS})
 
 _ONE = np.ones((), np.bool_)
 _PLAIN = frozenset({int, NoneType, EllipsisType, object})
@@ -63,10 +63,10 @@ def _is_single(part: Any) -> bool:
 def with_numbers(key: Any) -> Any:
     """Return a key with Python's integers instead of NumPy's; the key itself without them."""
     if type(key) is not tuple:
-        return int(key) if type(key) in _INTEGERS else key
-    if _INTEGERS.isdisjoint(map(type, key)):
+        return int(key) if type(key) in INTEGERS else key
+    if INTEGERS.isdisjoint(map(type, key)):
         return key
-    return tuple([int(part) if type(part) in _INTEGERS else part for part in key])
+    return tuple([int(part) if type(part) in INTEGERS else part for part in key])
 
 
 def as_view_key(key: Any) -> tuple[Any, ...]:
@@ -103,7 +103,7 @@ def located_part(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
     if plain is not None:
         return _located(layout, key, plain)
     kinds = map(type, key) if type(key) is tuple else (type(key),)
-    return None if _INTEGERS.isdisjoint(kinds) else part_of(layout, with_numbers(key))
+    return None if INTEGERS.isdisjoint(kinds) else part_of(layout, with_numbers(key))
 
 
 def _located(layout: Layout, key: Any, plain: Any) -> tuple[Layout, bool]:

@@ -9,6 +9,7 @@ import pytest
 import oxinp
 from oxinp._core.lazy import placement, straight
 from oxinp._core.lazy.balance import balance
+from oxinp._runtime.counters import stats
 from tests.comparator import assert_same
 
 pytestmark = pytest.mark.usefixtures("on_device", "unwatched")
@@ -36,6 +37,12 @@ STATEMENTS = [
     "a[1:-1, 1:-1] = a[:-2, 1:-1]",
     "a[1:, 2:] = a[:-1, :-2]",
     "a[i, 2::2] = a[i, :-2:2]",
+    "a[1:] = a[:-1]",
+    "a[:-1] = a[1:]",
+    "a[i, :-3] = a[i, 3:]",
+    "c[1:] = c[:-1]; a[i] = c",
+    "c[:50] = c[:100:2]; a[i] = c",
+    "c[::2][1:] = c[::2][:-1]; a[i] = c",
 ]
 
 
@@ -123,6 +130,29 @@ def test_a_chain_that_is_computed_before_elements_that_it_reads_are_written_keep
     for found, wanted in zip(kept, expected, strict=True):
         assert_same(found, wanted)
     assert_same(a, wanted_whole)
+
+
+def test_what_lies_without_gaps_is_moved_without_a_launch():
+    expected = numpy.arange(96.0 * 96).reshape(96, 96)
+    with balance.suspended():
+        a = oxinp.array(expected) + 0.0
+        for i in range(20):
+            oxinp.evaluate(a)
+            before = stats.launches
+            a[1:] = a[:-1]
+            a[i : i + 40] = a[i + 3 : i + 43]
+            a[:-2] = a[2:]
+            assert stats.launches == before
+            expected[1:] = expected[:-1].copy()
+            expected[i : i + 40] = expected[i + 3 : i + 43].copy()
+            expected[:-2] = expected[2:].copy()
+            kept, wanted = a[2:5] * 2.0, expected[2:5] * 2.0
+            a[i % 2 :] = a[: 96 - i % 2] if i % 2 else a[:]
+            a[3:5] = a[2:4]
+            expected[i % 2 :] = expected[: 96 - i % 2].copy()
+            expected[3:5] = expected[2:4].copy()
+            assert_same(kept, wanted)
+    assert_same(a, expected)
 
 
 def test_pending_readers_of_a_part_are_computed_before_it_is_written():
