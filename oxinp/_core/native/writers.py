@@ -31,6 +31,7 @@ from oxinp._core.native import (
     row_launching,
     running,
     ufuncs,
+    weighing,
     writing,
 )
 from oxinp._core.native.function import cells
@@ -44,7 +45,7 @@ _RECORDING = {
     name: getattr(module, name)
     for module in (
         *(nodes, computing, dense, executing, lines, memory),
-        *(reading, renewing, row_launching, running, writing),
+        *(reading, renewing, row_launching, running, weighing, writing),
     )
     for name in module.__all__
 }

@@ -232,6 +232,17 @@ def test_what_is_raised_otherwise_is_raised(launched, asked_of, monkeypatch):
 
 
 @pytest.mark.usefixtures("on_device")
+def test_products_that_nobody_asks_for_are_forgotten():
+    names = given(oxinp, "f8")
+    u, a = names["u"], names["a"]
+    for _ in range(20):
+        made = [a[i:, i:] @ u[i:] for i in range(1, 9)]
+        waiting = len(calls.CALLS)
+        del made
+        assert len(calls.CALLS) == waiting - 8
+
+
+@pytest.mark.usefixtures("on_device")
 def test_settings_that_change_are_heeded(launched):
     u, a = launched
     assert is_launched(u[51:] @ a[51:, 51:])
