@@ -97,11 +97,14 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
 def of_new(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     """Return the product of arrays whose layouts have not been met often enough to be looked up, on one device."""
     product = vector_product.summed(left, right)
-    if product is not None:
-        for each in (left, right):  # what is met again is worth to be looked up
-            if each.met < MEETINGS:
-                each.met += 1
-    return _multiplied(product or product_of(left, right), left, right, a, b)
+    if product is None:
+        return _multiplied(product_of(left, right), left, right, a, b)
+    for each in (left, right):  # what is met again is worth to be looked up
+        if each.met < MEETINGS:
+            each.met += 1
+    x, y = (a, b) if left.ndim == 1 else (b, a)
+    made = vector_product.multiply(product, x, y)
+    return of_vectors(left, right, a, b) if made is None else made
 
 
 def _multiplied(

@@ -76,7 +76,8 @@ def columns_read(left: Layout, right: Layout) -> tuple[_Near, tuple[int, ...]] |
     vector, matrix, strides = left, right, right.strides
     if left.ndim == 2:
         vector, matrix, strides = right, left, left.strides[::-1]
-    if vector.ndim != 1 or matrix.ndim != 2 or vector.dtype is not matrix.dtype:
+    dtype = matrix.dtype
+    if vector.ndim != 1 or matrix.ndim != 2 or vector.dtype is not dtype or strides[1] != dtype.itemsize:
         return None
     shape = matrix.shape if matrix is right else matrix.shape[::-1]
     length, width = shape
