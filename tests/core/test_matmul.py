@@ -267,10 +267,8 @@ def test_one_launch_for_a_matrix_and_for_a_vector(launches):
 )
 @pytest.mark.parametrize("dtype", ["f4", "c16", "i8"])
 def test_a_matrix_that_a_stack_shares_is_multiplied_once(multiply, shapes, extents, dtype, monkeypatch):
-    products, launch = [], by_layouts._launch
-    monkeypatch.setattr(
-        by_layouts, "_launch", lambda product, *args: products.append(product) or launch(product, *args)
-    )
+    products, launch = [], by_layouts.launch
+    monkeypatch.setattr(by_layouts, "launch", lambda product, *args: products.append(product) or launch(product, *args))
     rng = numpy.random.default_rng(11)
     check(multiply, *[draw(rng, shape, dtype) for shape in shapes], dtype)
     assert [(*product.left.shape, product.right.shape[1]) for product in products] == [extents]

@@ -36,6 +36,7 @@ def lines(a, i, v):  # noqa: ARG001 - the programs' one signature
 
 def plan_each(monkeypatch):
     """Let no product be launched as others have been."""
+    monkeypatch.setattr(np.config, "machine_code", False)
     monkeypatch.setattr(near_products, "columns_read", lambda *_: None)
     for kind in KINDS:
         monkeypatch.setattr(kind, "run_near", staticmethod(lambda *_: None))

@@ -23,8 +23,8 @@ from typing import Any
 
 from oxinp._config import before_change, config
 from oxinp._core.lazy import inlining
-from oxinp._core.lazy.balance import SAMPLED, balance, is_sampled
-from oxinp._core.lazy.calls import Call
+from oxinp._core.lazy.balance import SAMPLED, Balance, balance, is_sampled
+from oxinp._core.lazy.calls import Call, forget
 from oxinp._core.lazy.chains import entry_at, line_again, line_of, matrix_of
 from oxinp._core.lazy.combining import renew_pair
 from oxinp._core.lazy.executor import Executable
@@ -226,6 +226,7 @@ def _name_of(function: Any) -> str:
 
 
 _RECORDING = (
+    Balance.ran,
     BriefUploads.upload,
     Call.run,
     Executable.run,
@@ -237,6 +238,7 @@ _RECORDING = (
         deferred,
         dense_of,
         entry_at,
+        forget,
         graph_of,
         leaf,
         line_again,

@@ -227,7 +227,7 @@ def pending(kind: type, before: int | None) -> bytes:
     code.load("rbx", "rbp", 0)
     _load_layout(call)
     call.make_tuple(GIVEN_VALUE, "r12", *[("rbp", 8 * i) for i in range(3)])
-    _make_array(call)
+    make_array(call)
     _append_pending(call)
     call.end_making("r14")
     return code.assembled()
@@ -263,7 +263,7 @@ def wrap_pending(kind: type, before: int | None) -> bytes:
     code.set("rcx", id(schedule.PENDING))
     code.compare_with("rcx", SIZE, "rdx")
     code.jump("undo", "ge")
-    _make_array(call)
+    make_array(call)
     _append_pending(call)
     call.end_making("r14")
     return code.assembled()
@@ -380,7 +380,7 @@ def _refer_to(call: Making, place: int, register: str, callback: int) -> None:
 def _return_result(call: Making) -> None:
     """Return a new array or scalar of the layout in `rbx` and the value in `r12`, whose result knows of it."""
     code = call.code
-    _make_array(call)
+    make_array(call)
     code.load("rbp", "r12", TUPLE_ITEMS + 8)
     code.load("rbp", "rbp", TUPLE_ITEMS)
     call.unless_type("rbp", Pending, "has no owner")
@@ -396,7 +396,7 @@ def _load_layout(call: Making) -> None:
     call.unless_type("rbx", Layout, "general")
 
 
-def _make_array(call: Making) -> None:
+def make_array(call: Making) -> None:
     """Let `r14` have a new array or scalar of the layout in `rbx` and the value in `r12`, and `r13` a weak reference.
 
     That is to its storage.

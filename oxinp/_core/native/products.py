@@ -11,6 +11,7 @@ from oxinp._core.lazy.bringing import brought_vectors
 from oxinp._core.native import loops
 from oxinp._core.native.frame import ROOM
 from oxinp._core.native.function import LIGHT, MIDDLE, MOST, MOST_LIGHT, Function
+from oxinp._core.native.multiplying import multiply_on_device
 from oxinp._core.native.objects import (
     ARRAY_DATA,
     ARRAY_DTYPE,
@@ -188,7 +189,7 @@ def _require_middling_product(function: Function) -> None:
 
 
 def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
-    """Return the code of ``a @ b``, of arrays of ours that are small, or middling and of floats."""
+    """Return the code of ``a @ b``, of arrays of ours that are small, middling and of floats, or on the device."""
     function = Function(kind, before, STACK)
     code = function.code
     function.begin()
@@ -201,7 +202,7 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     compute(function, numpys, partial(call_loop, function), "r12", "r14")
     code.label("middling")
     function.load_seen("r12", "rbx", storage="r13")
-    function.load_seen("r14", "rbp", storage="r13")
+    function.load_seen("r14", "rbp", storage="r13", label="on the device")
     code.load_int("rax", "r12", ARRAY_NDIM)
     code.load_int("rcx", "r14", ARRAY_NDIM)
     code.add_register("rax", "rcx")
@@ -230,7 +231,9 @@ def matrix_multiply(kind: type, before: int, numpys: int) -> bytes:
     for each in ("r12", "r14"):
         function.require_elements(each, (np.float64, np.float32))
     compute(function, numpys, partial(call_loop, function), "r12", "r14", is_few=False)
-    function.end_with_bringing(brought_vectors, "rbx", "rbp")
+    function.end_with_bringing(brought_vectors, "rbx", "rbp", label="on the device")
+    code.label("on the device")
+    multiply_on_device(function, "rbx", "rbp")
     function.end_wrap("r13")
     function.end_of_two(*(id(getattr(kind, name)) for name in ("__matmul__", "__rmatmul__")))
     return code.assembled()

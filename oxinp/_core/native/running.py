@@ -66,6 +66,19 @@ def call_run(kind: type, before: int | None) -> bytes:
     return answered(kind, before, 1, locked(kind, _address(kind), _fail))
 
 
+def forget(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `calls.forget`."""
+    call = Making(kind, before, ROOM)
+    code = call.code
+    call.begin_making(1)
+    give(call, ("rbp", 0), NONE)
+    call_given(call, _forget, 2)
+    call.made(KEY, "rax")
+    code.set("r14", NONE)
+    call.end_making("r14")
+    return code.assembled()
+
+
 def _load_call(call: Making) -> None:
     """Let `r13` have what is bound in the call in `rbx`, and `r14` the leaves; leave others to Python."""
     code, is_bound = call.code, call.new_label()
@@ -130,4 +143,4 @@ def _settle(call: Making) -> None:
     call.set_attribute("r12", _PENDING["call"], "rdx")
 
 
-__all__ = ["call_run"]  # of which functions of Python's have the names
+__all__ = ["call_run", "forget"]  # of which functions of Python's have the names

@@ -7,8 +7,8 @@ from oxinp._core.lazy.crossings import Crossings
 from oxinp._core.native import objects
 from oxinp._core.native.given import call_given, give, require_returned
 from oxinp._core.native.leaves import BUFFER_NBYTES, load_buffer, load_number
-from oxinp._core.native.making import LAYOUT, LEAVES, NUMBER, PTR, Making, offsets
-from oxinp._core.native.objects import NUMBER_VALUE, SIZE, TUPLE_ITEMS
+from oxinp._core.native.making import LAYOUT, LEAVES, NEW, NUMBER, PTR, Making, offsets
+from oxinp._core.native.objects import NUMBER_VALUE, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.places import load_small
 from oxinp._runtime.memory import Buffer
 
@@ -18,7 +18,45 @@ _NO_UPLOAD = 0.0
 _MOST = 8
 """Launches that are noted together."""
 _note, _told = balance.note_launches, balance.told
+_SELF, _NBYTES, _LEAVES = (8 * i for i in range(3))
+"""Where among the arguments of `Balance.ran` there is what."""
 _LAST_CROSSED = offsets(Crossings, ("last",))["last"]
+
+
+def balance_ran(kind: type, before: int | None) -> bytes:
+    """Return the code of a call of `Balance.ran` where the launch is like the last, or not weighed as that is not."""
+    call = Making(kind, before)
+    code, is_less = call.code, call.new_label()
+    call.begin_making(3)
+    code.move("rbx", "rbp")
+    code.set("r12", id(balance))
+    code.compare_with("rbx", _SELF, "r12")
+    code.jump("general", "ne")
+    code.load("rdx", "rbx", _LEAVES)
+    call.unless_type("rdx", tuple, "general")
+    load_number(call, "rbp", "rbx", _NBYTES)
+    load_number(call, "rax", "r12", _BALANCE["reach"])
+    code.store("rsp", NUMBER, "rax")
+    code.compare("rbp", "rax")
+    code.jump(is_less, "l")
+    _require_noted(call, "undo")
+    _count_beyond(call, "undo")
+    code.set("r14", id(NUM_SIZES))
+    code.jump("has size")
+    code.label("raised")
+    code.set("rax", 0)
+    code.jump("return")
+    code.label(is_less)
+    _find_largest(call, "rbx", _LEAVES, "undo", other="is other")
+    code.compare_with("rsp", NUMBER, "rbp")
+    code.jump("undo", "le")
+    _require_last(call, "undo")
+    code.move("rdi", "r8")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(NEW, "r14")
+    code.label("has size")
+    call.end_making("r14")
+    return code.assembled()
 
 
 def weigh(
@@ -160,8 +198,11 @@ def _count_beyond(call: Making, label: str) -> None:
         call.set_attribute("r12", _BALANCE[name], "rbp")
 
 
-def _find_largest(call: Making, holder: str, at: int, label: str) -> None:
-    """Let `rbp` have the bytes of the largest Buffer that is read, if they are more; go to a label for others."""
+def _find_largest(call: Making, holder: str, at: int, label: str, other: str | None = None) -> None:
+    """Let `rbp` have the bytes of the largest Buffer that is read, if they are more; go to a label for others.
+
+    What is no leaf is a number, unless there is another label, which is laid out and at which it has to be one.
+    """
     code, again, is_done = call.code, call.new_label(), call.new_label()
     code.set("rdi", id(_SELECTED))
     code.compare_number_with("rdi", SIZE, 0)
@@ -173,7 +214,7 @@ def _find_largest(call: Making, holder: str, at: int, label: str) -> None:
     code.jump(is_done, "s")
     code.load("rdi", "r8", TUPLE_ITEMS)
     code.add("r8", 8)
-    load_buffer(call, "rdi", "rsi", again, label)
+    load_buffer(call, "rdi", "rsi", other or again, label)
     call.unless_type("rsi", Buffer, label)
     code.load("rdi", "rsi", BUFFER_NBYTES)
     load_small(call, "rdx", "rdi", label)
@@ -181,6 +222,11 @@ def _find_largest(call: Making, holder: str, at: int, label: str) -> None:
     code.jump(again, "le")
     code.move("rbp", "rdx")
     code.jump(again)
+    if other is not None:
+        code.label(other)
+        code.load("rdx", "rdi", TYPE)
+        call.if_one_of("rdx", (float, int), again)
+        code.jump(label)
     code.label(is_done)
 
 
@@ -225,4 +271,4 @@ def _require_last(call: Making, label: str) -> None:
     code.jump(label, "ne")
 
 
-__all__ = ["tell", "tell_whether_due", "weigh"]
+__all__ = ["balance_ran", "tell", "tell_whether_due", "weigh"]

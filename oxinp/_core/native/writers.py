@@ -32,6 +32,7 @@ from oxinp._core.native import (
     running,
     ufuncs,
     uploading,
+    weighing,
     writing,
 )
 from oxinp._core.native.function import cells
@@ -45,7 +46,7 @@ _RECORDING = {
     name: getattr(module, name)
     for module in (
         *(nodes, computing, dense, executing, lines, memory),
-        *(reading, renewing, row_launching, running, uploading, writing),
+        *(reading, renewing, row_launching, running, uploading, weighing, writing),
     )
     for name in module.__all__
 }

@@ -85,25 +85,36 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     if left.ndim == 1 and left.shape == right.shape and left.dtype is right.dtype and dtype is None and left.size:
         total = vector_product.inner(a, b)
         return contract(a, b, -1) if total is None else total  # as `Product` decides, without one
-    product: Any = None
     if dtype is None and not (left.met and right.met) and not here.are_several:  # which `product_of` knows nothing of
         made = vector_product.at_once(left, right, a, b)
-        if made is not None:
-            return made
-        product = vector_product.summed(left, right)
-        if product is not None:
-            for each in (left, right):  # what is met again is worth to be looked up
-                if each.met < MEETINGS:
-                    each.met += 1
+        return of_new(left, right, a, b) if made is None else made
+    product = None if here.are_several else BY_LAYOUTS.get((left, right, dtype))
+    if product is None or product.version != config.version:
+        product = product_of(left, right, dtype)
+    return _multiplied(product, left, right, a, b)
+
+
+def of_new(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
+    """Return the product of arrays whose layouts have not been met often enough to be looked up, on one device."""
+    product = vector_product.summed(left, right)
     if product is None:
-        product = None if here.are_several else _PRODUCTS.get((left, right, dtype))
-        if product is None or product.version != config.version:
-            product = product_of(left, right, dtype)
+        return _multiplied(product_of(left, right), left, right, a, b)
+    for each in (left, right):  # what is met again is worth to be looked up
+        if each.met < MEETINGS:
+            each.met += 1
+    x, y = (a, b) if left.ndim == 1 else (b, a)
+    made = vector_product.multiply(product, x, y)
+    return of_vectors(left, right, a, b) if made is None else made
+
+
+def _multiplied(
+    product: Product | VectorProduct | MatrixProduct | Detour, left: Layout, right: Layout, a: Handle, b: Handle
+) -> Any:
     if isinstance(product, Product):
-        return _launch(product, a, b)
+        return launch(product, a, b)
     if isinstance(product, (VectorProduct, MatrixProduct)):
         made = vector_product.multiply(product, *((a, b) if left.ndim == 1 else (b, a)))
-        return _vectors(left, right, a, b) if made is None else made
+        return of_vectors(left, right, a, b) if made is None else made
     return product.run(a, b)
 
 
@@ -143,8 +154,8 @@ def product_of(
     key: Any = (left, right, dtype)
     if here.are_several:
         key = keyed(key)
-    product: Product | VectorProduct | MatrixProduct | Detour | None = _PRODUCTS.get(key) or (
-        _PRODUCTS.recall(key) if key in _PRODUCTS.old else None
+    product: Product | VectorProduct | MatrixProduct | Detour | None = BY_LAYOUTS.get(key) or (
+        BY_LAYOUTS.recall(key) if key in BY_LAYOUTS.old else None
     )
     if product is None or product.version != config.version:
         product = None if dtype is not None else vector_product.summed(left, right)
@@ -152,14 +163,15 @@ def product_of(
             product = (None if dtype is not None else resized_product(left, right, FLOPS_PER_BYTE)) or _bound(
                 left, right, dtype
             )
-        if _PRODUCTS.has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, dtype), left, right):
-            remember(_PRODUCTS, key, product)
+        if BY_LAYOUTS.has_met((left.shape, left.strides, right.shape, right.strides, left.dtype, dtype), left, right):
+            remember(BY_LAYOUTS, key, product)
             if isinstance(product, BoundOp):
                 product.met = MEETINGS
     return product
 
 
-_PRODUCTS: Any = new_table()
+BY_LAYOUTS: Any = new_table()
+"""Layouts of two operands, and a dtype or None -> how they are multiplied."""
 
 
 class Detour(NamedTuple):
@@ -204,7 +216,9 @@ def _bound(left: Layout, right: Layout, dtype: np.dtype[Any] | None) -> Product 
     elif right.ndim > 2 and right.shape[-1] == 1 and left.ndim == 2 and 1 not in left.shape:
         run = partial(_columns_as_one, shape, dtype)
     elif left.ndim == 1 or right.ndim == 1 or 1 in (depth, shape[-1], shape[-2]):
-        run = partial(_vectors, left, right) if dtype is None and left.dtype in DEVICE_TYPES else partial(_cast, result)
+        run = (
+            partial(of_vectors, left, right) if dtype is None and left.dtype in DEVICE_TYPES else partial(_cast, result)
+        )
     elif left.dtype != right.dtype or (result != left.dtype and result not in _loops(left.dtype)):
         run = partial(_cast, result)
     elif not _are_readable(left, right):
@@ -261,10 +275,10 @@ def _columns_as_one(shape: tuple[int, ...], dtype: np.dtype[Any] | None, a: Hand
 
 
 def _of_bits(product: Product, bits: np.dtype[Any], a: Handle, b: Handle) -> Any:
-    return _launch(product, *[view(x, lambda seen: seen.view(bits)) for x in (a, b)])
+    return launch(product, *[view(x, lambda seen: seen.view(bits)) for x in (a, b)])
 
 
-def _vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
+def of_vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     """Multiply and sum up, lazily: every element is used once, so there is nothing for tiles to share."""
     first, second = left.shape, right.shape
     if len(second) == 1:
@@ -280,7 +294,7 @@ def _vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     return moved(contract(moved(a, np.matrix_transpose), b, -2), np.expand_dims, -2)
 
 
-def _launch(product: Product, a: Handle, b: Handle) -> Any:
+def launch(product: Product, a: Handle, b: Handle) -> Any:
     """Have a product computed when its value is needed, or at once."""
     left, right = operand(a), operand(b)
     if left is None or right is None:

@@ -60,27 +60,35 @@ def run_columns(left: Layout, right: Layout, leaves: tuple[Any, ...], nbytes: in
     return run_columns_by(near, right.shape, leaves, nbytes, ptr)
 
 
-def columns_read(vector: Layout, matrix: Layout, strides: tuple[int, ...], width: int) -> _Near | None:
-    """Return what such products have in common which are read by who asks for them next; None of others.
+def columns_read(left: Layout, right: Layout) -> tuple[_Near, tuple[int, ...]] | None:
+    """Return what products of a vector and a matrix have in common which are read by who asks for them next.
 
-    Those that are written where they are wanted, or into a part of an array with more done to them, wait for that. One
-    in so many waits anyway, for it may have become so.
+    None of others, and where there are no kernels for the rows: they are to be contiguous, or the columns where the
+    matrix comes first. Those that are written where they are wanted, or into a part of an array with more done to them,
+    wait for that. One in so many waits anyway, for it may have become so.
 
-    Parameters
-    ----------
-    vector, matrix : Layout
-        The latter may lie the other way round:
-    strides : tuple of int
-        Of the one whose rows are contiguous,
-    width : int
-        And the elements of these.
+    Returns
+    -------
+    near : tuple
+    shape : (int, int)
+        Of the matrix whose rows are contiguous.
     """
+    vector, matrix, strides = left, right, right.strides
+    if left.ndim == 2:
+        vector, matrix, strides = right, left, left.strides[::-1]
+    dtype = matrix.dtype
+    if vector.ndim != 1 or matrix.ndim != 2 or vector.dtype is not dtype or strides[1] != dtype.itemsize:
+        return None
+    shape = matrix.shape if matrix is right else matrix.shape[::-1]
+    length, width = shape
+    if vector.size != length or length < 2:
+        return None
     near = _columns.get(_key(vector, matrix, strides, width), _UNKNOWN)
     if near[0] != config.version or near[1] is None or WRITTEN in near[2]:
         return None
     known = near[2]
     known[ASKED] = asked = known.get(ASKED, 0) + 1
-    return near if asked % LOOKS else None
+    return (near, shape) if asked % LOOKS else None
 
 
 def note_columns_written(left: Layout, right: Layout) -> None:
@@ -94,6 +102,35 @@ def run_columns_by(
     near: _Near, shape: tuple[int, ...], leaves: tuple[Any, ...], nbytes: int, ptr: int | None = None
 ) -> Any:
     """Do what `run_columns` does by what products of that kind have in common, of a matrix of a shape."""
+    found = columns_launch(near, shape)
+    if found is None:
+        return None
+    launch, backend, grid, scratch_nbytes, constants = found
+    vector, matrix = leaves
+    first, second = vector.ptr, matrix.ptr  # which may run what they wait for
+    buffer: Buffer | None = backend.allocate(nbytes) if ptr is None else None
+    out = ptr if buffer is None else buffer.ptr
+    if not scratch_nbytes:
+        launch(grid, out, first, second, *constants)
+        return buffer or True
+    scratch = backend.allocate(scratch_nbytes)  # held while the launch is queued
+    launch(grid, out, scratch.ptr, backend.flags, first, second, *constants)
+    return buffer or True
+
+
+def columns_launch(near: _Near, shape: tuple[int, ...]) -> tuple[Any, Any, Any, int, tuple[int, ...]] | None:
+    """Return how a product is launched by what those of its kind have in common; None where it is to be planned.
+
+    Returns
+    -------
+    launch : callable
+    backend : Backend
+    grid : tuple of int
+    scratch_nbytes : int
+        Of the workspace that the kernel is given, with the backend's flags, after the result; 0 where it is not.
+    constants : tuple of int
+        What it is given after the operands.
+    """
     length, width = shape
     if width < MIN_COLUMNS:
         return None
@@ -109,19 +146,11 @@ def run_columns_by(
     launch = _launch_of(near, kind, shape, (width, length))
     if launch is None or (num_chunks > 1 and num_tiles > NUM_FLAGS):
         return None
-    vector, matrix = leaves
-    first, second = vector.ptr, matrix.ptr  # which may run what they wait for
-    buffer: Buffer | None = backend.allocate(nbytes) if ptr is None else None
-    out = ptr if buffer is None else buffer.ptr
-    extents = width, length, num_tiles, *magic(num_tiles)
+    constants = *alike.values, 1, 0, width, length, num_tiles, *magic(num_tiles)
     if num_chunks == 1:
-        launch((num_tiles, 1, 1), out, first, second, *alike.values, 1, 0, *extents)
-        return buffer or True
-    scratch = backend.allocate(num_chunks * width * acc_nbytes)  # held while the launch is queued
-    shared = out, scratch.ptr, backend.flags
+        return launch, backend, (num_tiles, 1, 1), 0, constants
     chunks = chunk, width, num_chunks, *magic(num_chunks)
-    launch((num_tiles * num_chunks, 1, 1), *shared, first, second, *alike.values, 1, 0, *extents, *chunks)
-    return buffer or True
+    return launch, backend, (num_tiles * num_chunks, 1, 1), num_chunks * width * acc_nbytes, (*constants, *chunks)
 
 
 def keep_columns(left: Layout, right: Layout, planner: Any) -> None:
@@ -264,6 +293,7 @@ def _near_of(table: dict[Any, _Near], key: Any, found: tuple[Any, ...] | None) -
 
 
 __all__ = [
+    "columns_launch",
     "columns_read",
     "keep_columns",
     "keep_line",

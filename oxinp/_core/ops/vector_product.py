@@ -377,16 +377,11 @@ def at_once(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     None where the like has not been launched, or goes into a part of an array, see `near_products.columns_read`: it is
     to wait for that then, as where there is more to find out.
     """
-    vector, x, matrix, y, strides = left, a, right, b, right.strides
-    if left.ndim == 2:
-        vector, x, matrix, y, strides = right, b, left, a, left.strides[::-1]
-    if vector.ndim != 1 or matrix.ndim != 2 or (dtype := vector.dtype) is not matrix.dtype:
+    x, y, matrix = (a, b, right) if left.ndim == 1 else (b, a, left)
+    if matrix.nbytes < balance.limit or current() is not quiet.state:
         return None
-    length, width = shape = matrix.shape if matrix is right else matrix.shape[::-1]
-    if vector.size != length or length < 2 or matrix.nbytes < balance.limit or current() is not quiet.state:
-        return None
-    near = near_products.columns_read(vector, matrix, strides, width)
-    if near is None or schedule.room < 0 or REPORTS or (held := operand(y)) is None:
+    found = near_products.columns_read(left, right)
+    if found is None or schedule.room < 0 or REPORTS or (held := operand(y)) is None:
         return None
     storage = x._held or x._storage
     if storage.value is None:
@@ -397,19 +392,25 @@ def at_once(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
             return None
     if (given[1] | held[1]) & SHARED:  # others may change it at any time
         return None
-    leaves, layout = (given[0], held[0]), Layout.of(dtype, (width,))
+    near, shape = found
+    leaves, layout = (given[0], held[0]), Layout.of(matrix.dtype, (shape[1],))
     try:
         with FIRST_LOCK:
             buffer = near_products.run_columns_by(near, shape, leaves, layout.nbytes)
             if buffer is None:
                 return None
-            size = balance.ran(layout.nbytes, leaves)
-            if size < NUM_SIZES and (is_sampled() or balance.each):
-                cost, weight = _ALONE.host_weight * matrix.nbytes, _ALONE.host_weight
-                balance.computed_call(size, cost, weight=weight, price=_ALONE.price, extra=0.0, times=SAMPLED)
+            weigh_columns(layout.nbytes, leaves, matrix.nbytes)
     except (Missing, MemoryError):  # it is found out again what there is to do
         return None
     return wrap((layout.graph or leaf(layout), (result_in(buffer),), next_mask()), layout)
+
+
+def weigh_columns(nbytes: int, leaves: tuple[Any, ...], matrix_nbytes: int, is_due: bool = False) -> None:
+    """Let placement know of a product that has been launched at once, which is weighed if it is due or sampled."""
+    size = balance.ran(nbytes, leaves)
+    if size < NUM_SIZES and (is_due or is_sampled() or balance.each):
+        weight = _ALONE.host_weight
+        balance.computed_call(size, weight * matrix_nbytes, weight=weight, price=_ALONE.price, extra=0.0, times=SAMPLED)
 
 
 def multiply(product: VectorProduct | MatrixProduct, vector: Handle, matrix: Handle) -> Any:

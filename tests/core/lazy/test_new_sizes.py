@@ -471,9 +471,9 @@ def test_a_loop_over_more_parts_than_are_kept_enters_no_products(monkeypatch):
 
     for _ in range(3):
         turn()
-    entered = len(matmul._PRODUCTS)
+    entered = len(matmul.BY_LAYOUTS)
     turn()
-    assert len(matmul._PRODUCTS) == entered
+    assert len(matmul.BY_LAYOUTS) == entered
 
 
 def test_shapes_broadcast_as_numpys():

@@ -7,6 +7,7 @@ import oxinp
 from oxinp._config import config
 from oxinp._core.lazy.balance import Balance, balance
 from oxinp._core.native import objects
+from oxinp._core.ops import vector_product
 from tests.comparator import assert_same
 
 pytestmark = [
@@ -65,3 +66,33 @@ def test_placement_learns_what_it_does_from_python(program, monkeypatch):
     assert abs(num - pythons_num) <= 2  # one in so many, of what else is sampled, too
     for name, array in ours.items():
         assert_same(array, numpy.asarray(others[name]))
+
+
+def told_of(seed, *, is_native):
+    """Return the sizes of some launches, and what placement knows after each."""
+    rng, found = numpy.random.default_rng(seed), []
+    with config.override(machine_code=is_native, offload_threshold=4096, adaptive_placement=True):
+        arrays = [oxinp.array(rng.random(shape)) + 0.0 for shape in SHAPES.values()]
+        oxinp.evaluate(*arrays)
+        whole = [vector_product.operand(each)[0] for each in arrays]
+        entries = [*whole, *(vector_product.operand(each[1:])[0] for each in arrays), 2.0, 3, numpy.float64(4), True]
+        balance.begin(4096, is_adaptive=True)
+        balance.each = 0
+        sizes = [8, 8, 9000, 9000, 1 << 15, int(balance.reach), int(balance.reach) + 800]
+        for turn in range(300):
+            if turn % 23 == 7:
+                balance.has_waited = True
+            if turn % 31 == 3:
+                balance._upload = 2.0
+            picked = rng.integers(len(entries), size=turn % 4) if turn % 50 < 30 else [0, -4]
+            nbytes = sizes[rng.integers(len(sizes))] if turn % 50 < 30 else sizes[turn // 50]
+            size = balance.ran(nbytes, tuple(entries[place] for place in picked))
+            found.append((size, balance._crossings.last, [getattr(balance, name) for name in STATE]))
+        balance.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_ran_is_noted_as_in_python(seed, monkeypatch):
+    monkeypatch.setattr(Balance, "_judge", lambda _: None)
+    assert told_of(seed, is_native=True) == told_of(seed, is_native=False)
