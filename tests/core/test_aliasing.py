@@ -419,3 +419,33 @@ def test_a_whole_array_is_assigned_what_is_still_to_be_computed(on_device, monke
     x.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         x[:] = y + z
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("part", [lambda a: a[:], lambda a: a.T, lambda a: a[::-1], lambda a: a[1:]])
+@pytest.mark.parametrize("work", [lambda a: -a, lambda a: a * 2 + 1, numpy.sqrt])
+def test_what_is_written_over_what_it_was_made_of_stays_as_it_is(part, work):
+    found = []
+    for xp in (np, numpy):
+        array = xp.arange(1.0, 17.0).reshape(4, 4) * xp.ones((4, 4))  # which has not been computed, nor are these:
+        result, other = work(array), work(array) + 1
+        target = part(array)
+        target[...] = result[: len(target)]
+        whole = work(array)
+        part(array)[...] = whole[: len(target)]
+        found.append((array, result, other, whole, result + array))
+    for one, wanted in zip(*found, strict=True):
+        assert_same(one, wanted)
+
+
+@pytest.mark.usefixtures("on_device")
+@pytest.mark.parametrize("part", [lambda a: a[:], lambda a: a.T, lambda a: a[::-1]])
+def test_what_is_written_over_all_that_it_was_made_of_stays_as_it_is(part):
+    found = []
+    for xp in (np, numpy):
+        array = xp.arange(1.0, 17.0).reshape(4, 4) * xp.ones((4, 4))
+        result = -array
+        part(array)[...] = result
+        found.append((array, result, result + array))
+    for one, wanted in zip(*found, strict=True):
+        assert_same(one, wanted)

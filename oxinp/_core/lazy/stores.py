@@ -148,6 +148,8 @@ def _store(out: Any, value: Value, source: Storage | None, depth: int) -> np.nda
         if storage.value is None:  # it has been pinned since
             return _computed(out, value)
     schedule.materialise(storage)
+    if source is not None and (now := source.value) is not None and now[0].nodes and now is not value:
+        source = None  # it reads by now what has been computed, as others may
     if layout.size:
         writing.write(storage, layout, value, source, depth)
     return None
