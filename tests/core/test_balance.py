@@ -983,11 +983,11 @@ def test_elements_of_large_arrays_that_lie_apart_are_moved_with_what_is_between(
 )
 @pytest.mark.usefixtures("unwatched")
 def test_numpy_is_known_to_take_longer_row_by_row(work, is_by_rows, monkeypatch):
-    seen = []
-    monkeypatch.setattr(Balance, "computed_chain", lambda *_, is_by_rows=False, **__: seen.append(is_by_rows))
     ours = matrix(np)
     vector = np.sqrt(ours[0])
     np.evaluate(ours, vector)
+    seen = []
+    monkeypatch.setattr(Balance, "computed_chain", lambda *_, is_by_rows=False, **__: seen.append(is_by_rows))
     for _ in range(3 * NEW):
         if (made := work(ours, vector)) is not None:
             np.evaluate(made)
