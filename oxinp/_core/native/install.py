@@ -31,6 +31,7 @@ from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
 from oxinp._core.lazy.handle import chain, upload_first
 from oxinp._core.lazy.placement import wants_mirror
+from oxinp._core.lazy.record import paired
 from oxinp._core.lazy.results import deferred, pending, wrap_pending, wrap_result
 from oxinp._core.lazy.row_launches import row_launch, run_rows
 from oxinp._core.lazy.schedule import materialise
@@ -246,6 +247,7 @@ _RECORDING = (
         materialise,
         matrix_of,
         operand,
+        paired,
         pending,
         reading,
         recorded,
