@@ -75,7 +75,7 @@ def _address(kind: type) -> int:
 
 
 @functools.cache
-def _address_of_one(kind: type) -> int:
+def address_of_one(kind: type) -> int:
     """Return where the code lies that records an operation on one operand, as `_address` does on two."""
     if objects.VECTORCALL is None:
         return 0
@@ -83,7 +83,7 @@ def _address_of_one(kind: type) -> int:
     code = call.code
     begin_recording(call)
     code.load("rbx", "rsp", FIRST)
-    call.unless_type("rbx", kind, "undo")
+    unless_ours(call, "rbx", "undo")
     load_value(call, "rbx", GIVEN_VALUE, "r13", is_on_device=True)
     load_number(call, "rax", "r13", MASK_AT)
     code.shift_right("rax", SHARED.bit_length() - 1)
@@ -329,7 +329,7 @@ def record_operation(function: Function, operation: int | Callable[[], None], *o
     The operation is an object, or what lets `rdi` have it.
     """
     code = function.code
-    address = (_address_of_one if len(operands) == 1 else _address)(function.kind)
+    address = (address_of_one if len(operands) == 1 else _address)(function.kind)
     if not address:
         code.jump("general")
     if callable(operation):
@@ -347,6 +347,7 @@ __all__ = [
     "FIRST",
     "GIVEN_OPERATION",
     "SECOND",
+    "address_of_one",
     "begin_recording",
     "join_masks",
     "load_number_beside",

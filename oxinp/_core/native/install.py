@@ -41,7 +41,7 @@ from oxinp._core.memory.parts import part_of
 from oxinp._core.native import names, objects
 from oxinp._core.native.counting import NEVER, Counted, stubs
 from oxinp._core.native.pages import mapped
-from oxinp._core.ops.vector_product import operand
+from oxinp._core.ops.vector_product import inner, operand
 from oxinp._core.ufunc.object import ufunc
 from oxinp._runtime.brief_uploads import BriefUploads
 from oxinp._runtime.forking import free_in_children
@@ -241,6 +241,7 @@ _RECORDING = (
         entry_at,
         forget,
         graph_of,
+        inner,
         leaf,
         line_again,
         line_of,
