@@ -41,7 +41,7 @@ from oxinp._core.native.making import (
     offsets,
 )
 from oxinp._core.native.objects import SIZE, TUPLE_ITEMS, TYPE
-from oxinp._core.native.operand import find_known, require_usual
+from oxinp._core.native.operand import find_known, require_usual, unless_ours
 from oxinp._core.native.places import load_small
 
 _PAIRS = offsets(Operation, ("pairs",))["pairs"]
@@ -64,9 +64,9 @@ def _address(kind: type) -> int:
     begin_recording(call)
     code.load("rbx", "rsp", FIRST)
     code.load("rbp", "rsp", SECOND)
-    call.unless_type("rbx", kind, "number first")
-    call.unless_type("rbp", kind, "number last")
-    _record_two(call)
+    unless_ours(call, "rbx", "number first")
+    unless_ours(call, "rbp", "number last")
+    record_two(call)
     _record_number(call, is_first=True)
     _record_number(call, is_first=False)
     code.label("has leaves")
@@ -75,7 +75,7 @@ def _address(kind: type) -> int:
 
 
 @functools.cache
-def _address_of_one(kind: type) -> int:
+def address_of_one(kind: type) -> int:
     """Return where the code lies that records an operation on one operand, as `_address` does on two."""
     if objects.VECTORCALL is None:
         return 0
@@ -83,7 +83,7 @@ def _address_of_one(kind: type) -> int:
     code = call.code
     begin_recording(call)
     code.load("rbx", "rsp", FIRST)
-    call.unless_type("rbx", kind, "undo")
+    unless_ours(call, "rbx", "undo")
     load_value(call, "rbx", GIVEN_VALUE, "r13", is_on_device=True)
     load_number(call, "rax", "r13", MASK_AT)
     code.shift_right("rax", SHARED.bit_length() - 1)
@@ -156,7 +156,7 @@ def load_value(call: Making, array: str, place: int, target: str, *, is_on_devic
     code.label(is_loaded)
 
 
-def _record_two(call: Making) -> None:
+def record_two(call: Making) -> None:
     """Let `r12` have what the operation comes to on two arrays, the stack the leaves, and `r14` the mask."""
     code = call.code
     load_value(call, "rbx", GIVEN_VALUE, "r13", is_on_device=True)
@@ -259,8 +259,7 @@ def _record_number(call: Making, *, is_first: bool) -> None:
     code, name = call.code, "first" if is_first else "last"
     array, number = ("rbp", "rbx") if is_first else ("rbx", "rbp")
     code.label(f"number {name}")
-    if is_first:
-        call.unless_type(array, call.kind, "undo")
+    call.unless_type(array, call.kind, "undo")
     is_known = call.new_label()
     load_number_beside(call, array, number, PTR)
     code.load("r12", number, TYPE)
@@ -330,7 +329,7 @@ def record_operation(function: Function, operation: int | Callable[[], None], *o
     The operation is an object, or what lets `rdi` have it.
     """
     code = function.code
-    address = (_address_of_one if len(operands) == 1 else _address)(function.kind)
+    address = (address_of_one if len(operands) == 1 else _address)(function.kind)
     if not address:
         code.jump("general")
     if callable(operation):
@@ -348,11 +347,13 @@ __all__ = [
     "FIRST",
     "GIVEN_OPERATION",
     "SECOND",
+    "address_of_one",
     "begin_recording",
     "join_masks",
     "load_number_beside",
     "load_value",
     "record_operation",
+    "record_two",
     "require_record",
     "require_recording",
 ]

@@ -18,7 +18,7 @@ import numpy as np
 from oxinp._core.host import leaner
 from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.balance import HEAVY, LAUNCH
-from oxinp._core.native import choosing, names, objects
+from oxinp._core.native import choosing, inner_products, names, objects
 from oxinp._core.native.anew import anew, most_positional
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
@@ -400,7 +400,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "count_nonzero": _or(partial(of_array, function=_count_nonzero), _anew("count_nonzero")),
     "roll": _or(rolled, _anew("roll")),
     **{f"linalg.{name}": _anew(f"linalg.{name}") for name in names.DECOMPOSITIONS},
-    "linalg.norm": _or(norm, _anew("linalg.norm")),
+    "linalg.norm": _or(norm, _or(inner_products.norm, _anew("linalg.norm"))),
     "nonzero": _anew("nonzero", are_columns=True),
     **{f"fft.{name}": _anew(f"fft.{name}", _TRANSFORMS_SHARE) for name in names.TRANSFORMS},
     **{name: _reduced(name, _anew(name)) for name in names.REDUCTIONS},

@@ -31,6 +31,7 @@ from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import graph_of, leaf, reading, recorded
 from oxinp._core.lazy.handle import chain, upload_first
 from oxinp._core.lazy.placement import wants_mirror
+from oxinp._core.lazy.record import paired
 from oxinp._core.lazy.results import deferred, pending, wrap_pending, wrap_result
 from oxinp._core.lazy.row_launches import row_launch, run_rows
 from oxinp._core.lazy.schedule import materialise
@@ -40,7 +41,7 @@ from oxinp._core.memory.parts import part_of
 from oxinp._core.native import names, objects
 from oxinp._core.native.counting import NEVER, Counted, stubs
 from oxinp._core.native.pages import mapped
-from oxinp._core.ops.vector_product import operand
+from oxinp._core.ops.vector_product import inner, operand
 from oxinp._core.ufunc.object import ufunc
 from oxinp._runtime.brief_uploads import BriefUploads
 from oxinp._runtime.forking import free_in_children
@@ -240,12 +241,14 @@ _RECORDING = (
         entry_at,
         forget,
         graph_of,
+        inner,
         leaf,
         line_again,
         line_of,
         materialise,
         matrix_of,
         operand,
+        paired,
         pending,
         reading,
         recorded,

@@ -84,18 +84,24 @@ def require_usual(call: Making) -> None:
     code.jump("undo", "ne")
 
 
+def unless_ours(call: Making, register: str, label: str) -> None:
+    """Go to a label where an object is neither an array nor a scalar of the device's; `rdx` changes."""
+    code, is_array, is_other = call.code, call.new_label(), call.new_label()
+    call.unless_type(register, call.kind, is_other)
+    code.jump(is_array)
+    code.label(is_other)
+    code.load("rdx", register, TYPE)
+    call.unless_type("rdx", types.scalar_type, label)
+    code.label(is_array)
+
+
 def find_chain(call: Making) -> None:
     """Let `r14` have the chain of the array or scalar in `r13`, broadcast to the layout in `r12`; the stack keeps it.
 
     All other registers change.
     """
-    code, is_array, is_other = call.code, call.new_label(), call.new_label()
-    call.unless_type("r13", call.kind, is_other)
-    code.jump(is_array)
-    code.label(is_other)
-    code.load("rdx", "r13", TYPE)
-    call.unless_type("rdx", types.scalar_type, "undo")
-    code.label(is_array)
+    code = call.code
+    unless_ours(call, "r13", "undo")
     code.load("r14", "r13", HELD)
     code.compare_number("r14", 0)
     code.jump("undo", "e")

@@ -159,7 +159,7 @@ def _compute_two(function: Function, numpys: int) -> None:
         code.load(number, "rbp", TUPLE_ITEMS + 8 * place)
         code.load("rax", number, TYPE)
         function.if_one_of("rax", (float, int, *NUMBERS), is_number)
-        code.jump("general")
+        code.jump("on the device")  # or neither here nor there
         code.label(is_number)
     code.label("compute two")
     code.load("r13", "rbx", numpys)

@@ -16,6 +16,7 @@ from oxinp._core.native import (
     dense,
     elements,
     executing,
+    inner_products,
     lifetime,
     lines,
     memory,
@@ -24,6 +25,7 @@ from oxinp._core.native import (
     numbers,
     objects,
     operators,
+    pairing,
     parts,
     products,
     reading,
@@ -45,7 +47,7 @@ _ROWS = {row.name: row for row in UFUNCS}
 _RECORDING = {
     name: getattr(module, name)
     for module in (
-        *(nodes, computing, dense, executing, lines, memory),
+        *(nodes, computing, dense, executing, inner_products, lines, memory, pairing),
         *(reading, renewing, row_launching, running, uploading, weighing, writing),
     )
     for name in module.__all__

@@ -49,7 +49,7 @@ _MULTIPLY = UFUNC_OBJECTS["multiply"].operations[0]
 _PLANNERS: dict[np.dtype[Any], Any] = {}
 _INNER_PLANNERS: dict[np.dtype[Any], Any] = {}
 """By dtype what plans the sums, of matrices and of vectors, once one has been planned."""
-_INNER_PRODUCTS: Any = new_table()
+INNER_PRODUCTS: Any = new_table()
 EARLY_NBYTES = 1 << 25
 """Bytes of a matrix from which on its product is launched at once where the device has nothing to do: it takes longer
 to read it than to launch what is made of the product, which would else have to be recorded first."""
@@ -499,7 +499,7 @@ def inner(a: Handle, b: Handle) -> Any:
     """Have the product of two vectors computed when its value is needed; None where `matmul` has to find out more."""
     left, right = a._known or a._layout, b._known or b._layout
     key = left, right
-    product = _INNER_PRODUCTS.get(key) or (_INNER_PRODUCTS.recall(key) if key in _INNER_PRODUCTS.old else None)
+    product = INNER_PRODUCTS.get(key) or (INNER_PRODUCTS.recall(key) if key in INNER_PRODUCTS.old else None)
     if product is None and not _may_be_inner(left, right):
         return None
     if left.nbytes < (balance.limit or 1) or current() is not quiet.state:
@@ -510,7 +510,7 @@ def inner(a: Handle, b: Handle) -> Any:
         return None
     if product is None:
         product = InnerProduct(left, right)
-        if _INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, left.dtype), left, right):
-            remember(_INNER_PRODUCTS, key, product)
+        if INNER_PRODUCTS.has_met((left.shape, left.strides, right.strides, left.dtype), left, right):
+            remember(INNER_PRODUCTS, key, product)
             product.met = MEETINGS
     return deferred(product, (u[0], v[0]), u[1] | v[1])

@@ -74,7 +74,18 @@ CALLS = [
     "xp.isnan(a)",
     "xp.abs(a[i:] - c)",
     "xp.multiply(a[i:], m[i:])",
+    "a[i:] / c.max()",
+    "c.max() * a[i:]",
+    "xp.multiply(c.max(), a[i:])",
+    "xp.maximum(c.max(), c[i])",
+    "c[i] + xp.subtract(c.max(), c[i])",
+    "xp.add(c.max(), 2) + xp.add(2, c.max())",
+    "xp.add(c.max(), a.sum()) - c.max()",
+    "(c + c).max() * c.min() + c[i]",
 ]
+
+
+ENTERED = {"operator", "reflected", "general", "__call__", "paired"}
 
 
 def given(xp, kind):
@@ -139,15 +150,22 @@ def test_functions_of_arrays_are_numpys(called, kind):
         "a[i, i:] + b[i, i:] * 2",
         "(a[i:] + b[i:]) * a[i:]",
         "1 / a[i, i:] - b[i, i:]",
+        "a[i:] / most",
+        "xp.maximum(a[i:], most)",
+        "xp.copysign(most, least)",
+        "most - least",
+        "most + xp.copysign(least, most)",
     ],
 )
 def test_no_function_is_entered_for_what_has_been_met(statement):
     names, entered = given(oxinp, "f8"), []
+    names |= {"most": names["c"].max(), "least": names["c"].min()}
+    oxinp.evaluate(names["most"], names["least"])
     code = compile(f"for i in numbers:\n    {statement}", "statement", "exec")
 
     def note(frame, event, argument):
         del argument
-        if event == "call" and frame.f_code.co_name in {"operator", "reflected", "general", "__call__"}:
+        if event == "call" and frame.f_code.co_name in ENTERED:
             entered.append(frame.f_code.co_name)
 
     with balance.suspended():
@@ -184,13 +202,19 @@ def test_other_operands_are_as_numpy_has_them(other):
 def test_references_are_given_back():
     names = given(oxinp, "f8")
     a, b = names["a"], names["b"]
+    total = names["c"].max()
+    oxinp.evaluate(total)
     counts = []
     for _ in range(4):
         for _ in range(20):
             a * 0.5 + b
             a + a
+            a / total
+            total + names["c"].max()
+            total + oxinp.copysign(total, total)
         oxinp.evaluate()
-        counts.append([sys.getrefcount(x) for x in (a, b, a._storage, a._storage.value[1][0], a._known)])
+        kept = a, b, a._storage, a._storage.value[1][0], a._known, total, total._storage, total._known
+        counts.append([sys.getrefcount(x) for x in kept])
     assert counts[2] == counts[3]
 
 
