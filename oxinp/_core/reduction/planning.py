@@ -48,8 +48,6 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Flagged 
             return again
     planner, problem = _problem(bound, target)
     made: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
-    if made is not None and line is not None and graph.layout.ndim == 1:
-        planner.keep_line(*line, device().capability.num_sms, made)
     return made
 
 
@@ -88,7 +86,7 @@ def along_rows(bound: BoundOp) -> AlongRows | None:
     if wanted.axes != (len(shape) - 1,) or len(shape) > 2 or result.ndim != len(shape) - 1:
         return None
     planner = structure.plans.get(("reduction", wanted.op, wanted.mask, result.dtype))  # `key_of`, spelled out
-    if planner is None or wanted.op.num_parameters or structure.is_flagged or structure.has_parts:
+    if planner is None or wanted.op.wants_index or wanted.op.num_parameters or structure.is_flagged or structure.has_parts:
         return None
     operands: Any
     if len(shape) == 2:
