@@ -241,19 +241,17 @@ def _keep(
         graph.structure.plans[row, ndim, dtype, None if is_whole else axis] = known
 
 
-def again(
-    row: ReductionRow, array: Handle, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: np.dtype[Any] | None = None
-) -> Any:
+def again(row: ReductionRow, dtype: np.dtype[Any] | None, array: Handle, /, *args: Any, **kwargs: Any) -> Any:
     """Return what `reduce` does of an array that is on the device, where its like has been reduced; else None.
 
     Parameters
     ----------
     row : ReductionRow
-    array : Handle
-    args, kwargs
-        What a method is given: an axis at most, and that it is kept.
-    dtype : numpy.dtype, optional
+    dtype : numpy.dtype or None
         As of `reduce`.
+    array : Handle
+    *args, **kwargs
+        What a method is given: an axis at most, and that it is kept.
     """
     is_kept = bool(kwargs) and kwargs.get("keepdims") is True
     if len(args) + len(kwargs) - is_kept > 1 or (len(kwargs) > is_kept and "axis" not in kwargs):
@@ -358,8 +356,11 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None,
     if bound.parameters.op.num_parameters:
         count = math.prod([graph.layout.shape[each] for each in bound.parameters.axes])
         leaves += row.parameters(count, 0.0)[: bound.parameters.op.num_parameters]
-    if Pending in map(type, leaves):
-        return wrap_result(_deferred(bound, leaves, mask))
+    for entry in leaves:
+        if type(entry) is Pending:
+            if (call := entry.call) is not None and call.bound.op.reduced is not None:
+                return wrap_result(_deferred(bound, leaves, mask))
+            break
     return deferred(bound, leaves, mask)
 
 
