@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,13 +55,18 @@ def _front(row: Any, arguments: Arguments, compute: Callable[..., Any]) -> Calla
     return function
 
 
+def _again(row: table.ReductionRow) -> Callable[..., Any]:
+    """Return what is asked first for an array that is on the device."""
+    return lambda a, *args, **kwargs: again(row, a, args, kwargs)
+
+
 _COMPUTED_BY = {
     **dict.fromkeys((table.NANARGMAX, table.NANARGMIN), _of_numbers),
     **dict.fromkeys((table.NANMAX, table.NANMIN), _of_arrays),
 }
 for _row in table.REDUCTIONS:
     _compute = _COMPUTED_BY.get(_row, reduced)
-    _ahead = partial(again, _row, None) if _compute is reduced else None  # asked of what is on the device
+    _ahead = _again(_row) if _compute is reduced else None
     implements(_row.name, *_row.aliases, ahead=_ahead)(
         _front(_row, _OTHER_ARGUMENTS.get(_row, _row.arguments), _compute)
     )
@@ -81,7 +85,7 @@ def _counted(a: Any, *args: Any, **kwargs: Any) -> Any:
     """Return how many truth values on the device are true, where their like have been counted; None for others."""
     if _COUNTS_ARE_INTS or (a._known or a._layout).dtype is not BOOL:
         return None
-    return again(table.SUM, INT64, a, *args, **kwargs)
+    return again(table.SUM, a, args, kwargs, INT64)
 
 
 @implements("count_nonzero", ahead=_counted)

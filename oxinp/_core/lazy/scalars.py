@@ -49,7 +49,8 @@ def note_source(scalar: Any, storage: Storage) -> None:
 @spells_attempt
 def bring(scalar: Any, storage: Storage) -> None:
     """Let the storage of a scalar have its value on the host, waiting for it."""
-    if scalar.dtype.kind in KINDS:
+    value = storage.value
+    if scalar.dtype.kind in KINDS and value is not None and value[0].is_copy:  # as elements are read
         try:
             source = _source.__get__(scalar)()
         except AttributeError:  # it is no element of an array
