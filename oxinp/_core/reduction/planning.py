@@ -47,8 +47,8 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Flagged 
         planner = graph.structure.plans.get(key_of(wanted, bound.layouts[0] if target is None else target))
         num_sms = device().capability.num_sms
         again: Again | None = planner and planner.line_again(*line, num_sms)
-        if again is not None:
-            near = planner.near_line(*line, num_sms) if target is None and not here.are_several else None
+        if planner is not None and again is not None:
+            near = None if here.are_several or target is not None else planner.near_line(*line, num_sms)
             if near is not None:
                 keep_near(bound, near)
             return again
