@@ -30,7 +30,7 @@ def _method(
 
     def general(self: Any, *args: Any, **kwargs: Any) -> Any:
         if is_reduction and type(self) is types.ndarray and (held := self._held) is not None and held.host is None:
-            total = again(row, None, self, *args, **kwargs)  # type: ignore[arg-type]
+            total = again(row, self, args, kwargs)  # type: ignore[arg-type]
             if total is not None:
                 return total
         if len(args) <= out_position and "out" not in kwargs and not REPORTS:

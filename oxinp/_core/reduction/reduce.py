@@ -241,17 +241,19 @@ def _keep(
         graph.structure.plans[row, ndim, dtype, None if is_whole else axis] = known
 
 
-def again(row: ReductionRow, dtype: np.dtype[Any] | None, array: Handle, /, *args: Any, **kwargs: Any) -> Any:
+def again(
+    row: ReductionRow, array: Handle, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: np.dtype[Any] | None = None
+) -> Any:
     """Return what `reduce` does of an array that is on the device, where its like has been reduced; else None.
 
     Parameters
     ----------
     row : ReductionRow
-    dtype : numpy.dtype or None
-        As of `reduce`.
     array : Handle
-    *args, **kwargs
+    args, kwargs
         What a method is given: an axis at most, and that it is kept.
+    dtype : numpy.dtype, optional
+        As of `reduce`.
     """
     is_kept = bool(kwargs) and kwargs.get("keepdims") is True
     if len(args) + len(kwargs) - is_kept > 1 or (len(kwargs) > is_kept and "axis" not in kwargs):
@@ -268,7 +270,13 @@ def again(row: ReductionRow, dtype: np.dtype[Any] | None, array: Handle, /, *arg
         return None
     if axis is not None and type(axis) is not int and not _is_plain_axis(axis):
         return None
-    return reduced(row, chain(array), dtype, (_KEPT, axis) if is_kept else axis)
+    if is_kept:
+        axis = _KEPT, axis
+    graph, leaves, mask = value = chain(array)
+    bound = _MET.get((row, graph, dtype, axis))
+    if bound is None or bound.parameters.op.num_parameters or Pending in map(type, leaves):
+        return reduced(row, value, dtype, axis)
+    return deferred(bound, leaves, mask)  # as that does
 
 
 def _reduced_where(row: ReductionRow, chosen: Reducible, dtype: np.dtype[Any] | None) -> Any:
