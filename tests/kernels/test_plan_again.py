@@ -12,6 +12,7 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.plan import FLAGS, SCRATCH, Flagged, Joined, inputs, outputs
 from oxinp._kernels.problem import Instr, Operand
 from oxinp._kernels.reduce import plan as reduce
+from oxinp._kernels.reduce.operators import extremum_at
 from oxinp._ptx.types import f32, f64
 from tests.kernels.machine import TINY_DEVICE
 from tests.kernels.operations import sum_op
@@ -26,6 +27,7 @@ def add(k, x, y):
 
 
 SUM = sum_op(np.dtype(float))
+FIRST_LARGEST = extremum_at(f64, -np.inf, is_max=True)
 INPUTS = [(f64, True), (f32, True)]
 ADD = [Instr(add, f64, (0, 1))]
 
@@ -62,10 +64,11 @@ def test_chains():
     assert num_known > NUM_PROBLEMS // 8
 
 
-def test_sums():
+@pytest.mark.parametrize("op", [SUM, FIRST_LARGEST], ids=lambda op: op.name)
+def test_lines(op):
     draw = random.Random(2)
     types = [f64, f32]
-    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    known = reduce.Reduction(INPUTS, ADD, 2, op, f64)
     num_known = 0
     for _ in range(NUM_PROBLEMS):
         size, steps, alignments = draw_operands(draw, types, [1, 1, 1, 1, 0, -1, -1, 2, FAR // 40])
@@ -73,7 +76,7 @@ def test_sums():
         again = known.line_again(size, steps, alignments, TINY_DEVICE.num_sms)
         plan_again = known.plan_again(*problem)
         own = known.plan(*problem)
-        wanted = reduce.Reduction(INPUTS, ADD, 2, SUM, f64).plan(*problem)
+        wanted = reduce.Reduction(INPUTS, ADD, 2, op, f64).plan(*problem)
         assert own == wanted
         if plan_again is not None:
             assert plan_again == wanted
@@ -83,9 +86,10 @@ def test_sums():
     assert num_known > NUM_PROBLEMS // 8
 
 
-def test_sums_of_ever_fewer_elements(monkeypatch):
+@pytest.mark.parametrize("op", [SUM, FIRST_LARGEST], ids=lambda op: op.name)
+def test_lines_of_ever_fewer_elements(op, monkeypatch):
     """Lengths between which no kernel changes take a few integers, down to the shortest."""
-    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    known = reduce.Reduction(INPUTS, ADD, 2, op, f64)
     asked, before = [], type(known)._line_again
     monkeypatch.setattr(type(known), "_line_again", lambda *given: asked.append(given[1]) or before(*given))
     for turn in range(2):

@@ -86,6 +86,8 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
         return record(self) if self._storage.host is None else compute(_value(self))
 
     def binary(self: Any, other: Any) -> Any:
+        if type(other) in _PYTHONS and self._is_plain and (self._held or self._storage).host is None:
+            return record(self, other)
         if (  # as `record` does, in fewer steps
             type(other) is type(self)
             and self._is_plain
@@ -106,7 +108,10 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
 
 def _eager(compute: Callable[[Any, Any], Any], *, reflected: bool = False) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        value = _value(self)
+        storage = self._held or self._storage  # `_value`, spelled out
+        if storage.host is None:
+            bring(self, storage)
+        value = storage.host[()]
         if type(type(other)) is ScalarType:
             other = _value(other)
         return compute(other, value) if reflected else compute(value, other)

@@ -419,7 +419,8 @@ class Balance:
         if self._last < NUM_SIZES:  # else it is none of those that the host would spare
             self._more += WAIT / _REMEMBERED
         self._weigh(self._last, -WAIT)
-        self._crossings.wait()
+        if self._crossings.unfetched[1]:
+            self._crossings.wait()
 
     def takes(self, nbytes: float, weight: float = 1.0, price: float = LAUNCH, times: float = 0) -> bool:
         """Whether an operation on the host that would be the device's belongs there, by what has been learned; note it.

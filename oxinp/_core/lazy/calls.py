@@ -143,8 +143,11 @@ class Call:
         is_first, direct = not bound.has_run, bound.direct
         try:
             buffers: Sequence[Buffer]
-            if direct is not None and direct.version == config.version and not (is_watched or here.are_several):
+            is_usual, near = not (is_watched or here.are_several), bound.op.run_near
+            if is_usual and direct is not None and direct.version == config.version:
                 buffers = (direct.run(leaves),)
+            elif is_usual and near is not None and (buffer := near(bound, leaves)) is not None:
+                buffers = (buffer,)
             else:
                 buffers = self._watched(leaves) if is_watched else bound.run(leaves)
         except BaseException:

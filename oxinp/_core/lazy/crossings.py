@@ -27,15 +27,17 @@ class Crossings:
     ----------
     last : int
         The size of the last launch.
+    unfetched : (int, int)
+        From which number of sizes to which other what is worked on would be fetched, and has not been.
     """
 
-    __slots__ = ("_changes", "_fetch", "_remembered", "_unfetched", "_upload", "last")
+    __slots__ = ("_changes", "_fetch", "_remembered", "_upload", "last", "unfetched")
 
     def __init__(self, num_sizes: int, *, fetch: float, upload: float) -> None:
         self._fetch, self._upload = fetch, upload
         self._remembered = 1.0  # the share of what has been noted: that fades at once, and is asked for now and then
         self._changes = [0.0] * (num_sizes + 2)  # from the number of sizes before, all of which is remembered a share
-        self._unfetched = 0, 0  # numbers of sizes for which what is worked on would be fetched, and has not been
+        self.unfetched = 0, 0
         self.last = num_sizes
 
     def go(self, size: int) -> None:
@@ -46,21 +48,21 @@ class Crossings:
             microseconds = self._fetch / self._remembered
             changes[size + 1] += microseconds
             changes[last + 1] -= microseconds
-            self._unfetched = size + 1, self._unfetched[1] or last
+            self.unfetched = size + 1, self.unfetched[1] or last
         else:
             microseconds = self._upload / self._remembered
             changes[last + 1] += microseconds
             changes[size + 1] -= microseconds
-            self._unfetched = 0, 0
+            self.unfetched = 0, 0
 
     def wait(self) -> None:
         """Note that the program has waited, as it would for what is fetched: that is none of what copies would add."""
-        low, high = self._unfetched
+        low, high = self.unfetched
         if high:
             microseconds = self._fetch / self._remembered
             self._changes[low] -= microseconds
             self._changes[high + 1] += microseconds
-            self._unfetched = 0, 0
+            self.unfetched = 0, 0
 
     def fade(self, share: float) -> None:
         """Remember a share."""
@@ -76,5 +78,5 @@ class Crossings:
 
     def forget(self, level: int) -> None:
         """Remember only what copies would take, were arrays of more than so many sizes on the host."""
-        self._unfetched = 0, 0
+        self.unfetched = 0, 0
         self._changes[: level + 2] = [*[0.0] * (level + 1), sum(self._changes[: level + 2])]

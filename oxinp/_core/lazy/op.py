@@ -104,6 +104,9 @@ class Op(Frozen, eq=False):
     plan_again : callable or None
         ``plan_again(bound, variant)`` -> the same Plan, or what an `Again`, a `Flagged` or a `Joined` says of it, if
         that takes arithmetic alone because an operation of this kind has been planned for other sizes; else None.
+    run_near : callable or None
+        ``run_near(bound, leaves)`` -> the Buffer of the only result, if it has been run by one look-up, of one that
+        differs in sizes alone from others that have run; else None. There is one device.
     takes_chains : bool or tuple of int
         Operands, or those of these numbers, may be chains of elementwise operations, which run in the operation's own
         kernel; else they are computed before.
@@ -156,6 +159,7 @@ class Op(Frozen, eq=False):
     price: float = LAUNCH
     weighs_chains: bool = True
     plan_again: Callable[[BoundOp, Any], Plan | Again | Flagged | Joined | None] | None = None
+    run_near: Callable[[BoundOp, tuple[Any, ...]], Buffer | None] | None = None
     takes_chains: bool | tuple[int, ...] = False
     takes_views: bool = False
     fuse: Callable[[BoundOp, Graph, int], Plan | None] | None = None

@@ -27,7 +27,7 @@ from oxinp._runtime.backend import FIRST_LOCK
 from oxinp._runtime.memory import Buffer
 
 if TYPE_CHECKING:
-    from oxinp._core.lazy.expr import Graph
+    from oxinp._core.lazy.expr import Structure
     from oxinp._core.memory.storage import Storage
 
 KINDS = "iub"
@@ -49,7 +49,8 @@ def note_source(scalar: Any, storage: Storage) -> None:
 @spells_attempt
 def bring(scalar: Any, storage: Storage) -> None:
     """Let the storage of a scalar have its value on the host, waiting for it."""
-    if scalar.dtype.kind in KINDS:
+    value = storage.value
+    if scalar.dtype.kind in KINDS and value is not None and value[0].is_copy:  # as elements are read
         try:
             source = _source.__get__(scalar)()
         except AttributeError:  # it is no element of an array
@@ -77,17 +78,26 @@ def _bring(storage: Storage) -> bool:
     if value is None or value[0].layout.size != 1 or value[2] & SHARED:
         return value is None
     graph, leaves, _ = value
-    is_element, place = graph.is_copy, -1
-    if graph.structure.dtype is _INTEGER and not is_element:
-        place = _place_of_only_result(graph, leaves)
+    structure, is_element, place = graph.structure, graph.is_copy, -1
+    if structure.dtype is _INTEGER and not is_element and graph.nodes:
+        place = structure.plans.get(_ONLY_RESULT)
+        if place is None:
+            place = _place_of_only_array(structure)
+        if place >= 0 and type(leaves[place]) is not Pending:
+            place = -1
     if is_element or place >= 0:
         entry = leaves[place]  # of a copy, the only one
     else:
         is_chain = graph.nodes and schedule.room >= 0
         entry = (schedule.compute(storage) if is_chain else schedule.materialise(storage))[1][0]
     host = np.empty((), graph.layout.dtype)
-    ptr = entry.ptr  # the operation has run from here on
-    (entry if type(entry) is Buffer else entry.buffer).backend.download(host, ptr)  # `device_of`, spelled out
+    if type(entry) is Pending:
+        if (call := entry.call) is not None:
+            call.run()
+        ptr, buffer = entry.ptr, entry._buffer  # there from here on
+    else:
+        ptr, buffer = entry.ptr, entry if type(entry) is Buffer else entry.buffer
+    buffer.backend.download(host, ptr)  # `device_of`, spelled out
     singles.num_fetched += 1
     singles.num_used += 1
     if place >= 0:
@@ -102,23 +112,21 @@ def _bring(storage: Storage) -> bool:
     return True
 
 
-def _place_of_only_result(graph: Graph, leaves: tuple[Any, ...]) -> int:
-    """Return which leaf of a chain is a call's result, where the host adds to it what it has itself; else -1.
+def _place_of_only_array(structure: Structure) -> int:
+    """Return which leaf of a chain is an array, where the host adds to that what it has itself; else -1.
 
-    That takes less than a launch, as in ``k + np.argmax(...)``, and gives the same bits of integers of the commonest
-    dtype.
+    Of the result of a call that takes less than a launch, as in ``k + np.argmax(...)``, and it gives the same bits of
+    integers of the commonest dtype.
     """
-    structure = graph.structure
-    place: int | None = structure.plans.get(_ONLY_RESULT)
-    if place is None:
-        is_such = (
-            sum(structure.are_arrays) == 1
-            and not structure.is_flagged
-            and all(kind is _INTEGER for kind in structure.kinds)
-            and all(node.dtype is _INTEGER and node.lower in on_host for node in structure.nodes)
-        )
-        place = structure.plans[_ONLY_RESULT] = structure.are_arrays.index(True) if is_such else -1
-    return place if place >= 0 and graph.nodes and type(leaves[place]) is Pending else -1
+    is_such = (
+        sum(structure.are_arrays) == 1
+        and not structure.is_flagged
+        and all(kind is _INTEGER for kind in structure.kinds)
+        and all(node.dtype is _INTEGER and node.lower in on_host for node in structure.nodes)
+    )
+    place = structure.are_arrays.index(True) if is_such else -1
+    structure.plans[_ONLY_RESULT] = place
+    return place
 
 
 def _keep(storage: Storage, host: np.ndarray[Any, Any]) -> None:

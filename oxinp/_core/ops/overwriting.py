@@ -145,7 +145,7 @@ class _Counted(Exception):
 class _Counting:
     """In a call, what an operation is that finds out how many references the call itself has to its leaves."""
 
-    op = SimpleNamespace(plan_again=None)
+    op = SimpleNamespace(plan_again=None, run_near=None)
     direct = None
     executables: dict[Any, Any] = {}  # noqa: RUF012 - none: it has been planned
     has_run = True

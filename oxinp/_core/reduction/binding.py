@@ -13,7 +13,7 @@ from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, FLOAT64
 from oxinp._core.memory.layout import Layout, result_layout
 from oxinp._core.memory.recent import MEETINGS
-from oxinp._core.reduction import planning
+from oxinp._core.reduction import near_lines, planning
 from oxinp._core.reduction.planning import Reduced
 from oxinp._core.reduction.table import ReductionRow, with_initial
 from oxinp._kernels.problem import ReduceOp
@@ -35,6 +35,7 @@ def operation(row: ReductionRow) -> Op:
         price=15.0 if row.is_product else 20.0,
         weighs_chains=not row.is_product,
         plan_again=planning.plan_again,
+        run_near=near_lines.run_near,
         takes_chains=True,
         takes_views=True,
         rows=planning.row_walk,

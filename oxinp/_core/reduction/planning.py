@@ -10,8 +10,10 @@ from oxinp._core.lazy.expr import Graph
 from oxinp._core.lazy.op import AlongRows, BoundOp, RowWalk, along
 from oxinp._core.lazy.placement import device
 from oxinp._core.memory.layout import Layout
+from oxinp._core.reduction.near_lines import keep_near
 from oxinp._kernels.plan import Again, Flagged, Joined, Plan
 from oxinp._kernels.problem import ReduceOp
+from oxinp._runtime import here
 
 
 class Reduced(NamedTuple):
@@ -43,13 +45,15 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Flagged 
     line = line_of(graph.leaves) if len(wanted.axes) == graph.layout.ndim else None
     if line is not None:
         planner = graph.structure.plans.get(key_of(wanted, bound.layouts[0] if target is None else target))
-        again: Again | None = planner and planner.line_again(*line, device().capability.num_sms)
-        if again is not None:
+        num_sms = device().capability.num_sms
+        again: Again | None = planner and planner.line_again(*line, num_sms)
+        if planner is not None and again is not None:
+            near = None if here.are_several or target is not None else planner.near_line(*line, num_sms)
+            if near is not None:
+                keep_near(bound, near)
             return again
     planner, problem = _problem(bound, target)
     made: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
-    if made is not None and line is not None and graph.layout.ndim == 1:
-        planner.keep_line(*line, device().capability.num_sms, made)
     return made
 
 
@@ -88,7 +92,9 @@ def along_rows(bound: BoundOp) -> AlongRows | None:
     if wanted.axes != (len(shape) - 1,) or len(shape) > 2 or result.ndim != len(shape) - 1:
         return None
     planner = structure.plans.get(("reduction", wanted.op, wanted.mask, result.dtype))  # `key_of`, spelled out
-    if planner is None or wanted.op.num_parameters or structure.is_flagged or structure.has_parts:
+    if planner is None or structure.is_flagged or structure.has_parts:
+        return None
+    if wanted.op.num_parameters or wanted.op.wants_index:
         return None
     operands: Any
     if len(shape) == 2:

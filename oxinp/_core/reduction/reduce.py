@@ -270,7 +270,13 @@ def again(
         return None
     if axis is not None and type(axis) is not int and not _is_plain_axis(axis):
         return None
-    return reduced(row, chain(array), dtype, (_KEPT, axis) if is_kept else axis)
+    if is_kept:
+        axis = _KEPT, axis
+    graph, leaves, mask = value = chain(array)
+    bound = _MET.get((row, graph, dtype, axis))
+    if bound is None or bound.parameters.op.num_parameters or Pending in map(type, leaves):
+        return reduced(row, value, dtype, axis)
+    return deferred(bound, leaves, mask)  # as that does
 
 
 def _reduced_where(row: ReductionRow, chosen: Reducible, dtype: np.dtype[Any] | None) -> Any:
@@ -358,8 +364,11 @@ def reduced(row: ReductionRow, value: Value, dtype: np.dtype[Any] | None = None,
     if bound.parameters.op.num_parameters:
         count = math.prod([graph.layout.shape[each] for each in bound.parameters.axes])
         leaves += row.parameters(count, 0.0)[: bound.parameters.op.num_parameters]
-    if Pending in map(type, leaves):
-        return wrap_result(_deferred(bound, leaves, mask))
+    for entry in leaves:
+        if type(entry) is Pending:
+            if (call := entry.call) is not None and call.bound.op.reduced is not None:
+                return wrap_result(_deferred(bound, leaves, mask))
+            break
     return deferred(bound, leaves, mask)
 
 

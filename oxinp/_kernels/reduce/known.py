@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled, unrolling
 from oxinp._kernels.nest import MAX_INDEX_32, magic
-from oxinp._kernels.plan import ALIGNMENT, NUM_FLAGS, Argument, Launch, flagged, joined
+from oxinp._kernels.plan import ALIGNMENT, NUM_FLAGS, Argument, flagged, joined
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import NUM_WARPS, ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED, most_folded
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Choice, Device
-    from oxinp._kernels.plan import Again, Flagged, Joined, Plan
+    from oxinp._kernels.plan import Again, Flagged, Joined
     from oxinp._ptx import Kernel
 
 MAX_ALIGNMENT = 255  # bytes up to which what an address is a multiple of makes a difference, of which none is larger
@@ -107,7 +107,7 @@ def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last:
 class KnownPasses(Passes):
     """The passes of a reduction, and their launches where operands move as others did; parameters as of `Passes`."""
 
-    __slots__ = ("_alike", "_indexed", "_met", "_near")
+    __slots__ = ("_alike", "_met", "_near")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -116,8 +116,6 @@ class KnownPasses(Passes):
         self._alike: dict[Any, Alike] = {}
         # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
         self._near: dict[Any, Near] = {}
-        # Sizes, strides, alignments, multiprocessors -> the launch where elements' places are told apart.
-        self._indexed: dict[Any, Again] = {}
 
     def line_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int) -> Again | None:
         """Return the launch of the plan for arrays of one dimension, reduced to one element; None if there are two.
@@ -131,8 +129,6 @@ class KnownPasses(Passes):
         last = size - 1 if least < 0 else 0
         key = steps, alignments, last & -last & MAX_ALIGNMENT, num_sms
         near = self._near.get(key)
-        if near is None and self.op.wants_index:
-            return self._indexed.get((size, key))
         if near is not None:
             first, most, kernel, own, shifts, vector = near
             if first <= size <= most:
@@ -141,31 +137,13 @@ class KnownPasses(Passes):
                 return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
         return self._line_again(size, steps, alignments, num_sms, key)
 
-    def keep_line(
-        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int, plan: Plan
-    ) -> None:
-        """Keep the plan of a reduction of one dimension for this very size, where it is one launch without scratch.
-
-        So it is for reductions that tell elements' places apart, which `line_again` finds for no other size.
-        """
-        first, *others = plan.steps
-        if others or not isinstance(first, Launch) or first.arguments != (OUT, *self.taken):
-            return
-        if not self.op.wants_index or size * self.nbytes >= MIN_TUNED_NBYTES:
-            return
-        last = size - 1 if min(steps) < 0 else 0
-        if len(self._indexed) >= MAX_KEPT:
-            self._indexed.clear()
-        key = size, (steps, alignments, last & -last & MAX_ALIGNMENT, num_sms)
-        self._indexed[key] = first.kernel, first.grid, first.constants
-
     def _line_again(
         self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int, key: Any
     ) -> Again | None:
         """Return the same of a size that none next to it was met of, and keep what they have in common by a key."""
-        if self.wants_index or self.op.wants_index or not 1 < size < MAX_INDEX_32:
-            return None
         least = min(steps)
+        if self.wants_index or (self.op.wants_index and least < 0) or not 1 < size < MAX_INDEX_32:
+            return None
         farthest = max(*steps, -least)
         if farthest * (size - 1) >= MAX_INDEX_32 or size * self.nbytes >= MIN_TUNED_NBYTES:
             return None
@@ -511,7 +489,8 @@ class KnownPasses(Passes):
             return None
         values: list[int] = []
         shifts: tuple[tuple[int, int], ...] = ()
-        for (loops, has_shift), step in zip(walk.chain.moves, steps, strict=True):
+        moved = (*steps, 1) if self.op.wants_index else steps
+        for (loops, has_shift), step in zip(walk.chain.moves, moved, strict=True):
             values += [step if loop else 1 for loop in loops]
             if has_shift:
                 shifts += ((len(values), -step),)

@@ -179,8 +179,10 @@ class Passes(Planner):
         may_join: bool = True,
     ) -> ReducePass:
         """Return the first pass; its results are not those of the reduction unless it may join chunks itself."""
-        has_line = arrays and not (self.wants_index or self.op.wants_index)
-        if has_line and axes == (0,) and len(shape) == 1 < shape[0]:
+        is_indexed = self.op.wants_index
+        has_line = arrays and not self.wants_index
+        is_line = has_line and axes == (0,) and len(shape) == 1 < shape[0]
+        if is_line and not (is_indexed and min([x.strides[0] for x in arrays]) < 0):
             return self._rows(*self._line(shape[0], tuple([x.strides[0] for x in arrays]), arrays), num_sms)
         dense = contiguous_strides(shape)
         for x in arrays:
@@ -196,7 +198,7 @@ class Passes(Planner):
                 found = self._contiguous(*parts, arrays)
                 if found is not None:
                     return self._columns(*found, num_sms, may_join) if parts[2] else self._rows(*found, num_sms)
-        is_pair = has_line and len(axes) == 1 and len(shape) == 2
+        is_pair = has_line and len(axes) == 1 and len(shape) == 2 and not is_indexed
         two = pair((shape[0], shape[1]), axes[0], arrays, output) if is_pair else None
         if two is not None:
             loops, is_kept_innermost, key = two
@@ -215,9 +217,13 @@ class Passes(Planner):
         return self._columns(loops, self._walk(loops, arrays, kept_innermost=True), num_sms, may_join)
 
     def _line(self, size: int, steps: tuple[int, ...], arrays: Sequence[Operand]) -> tuple[ReduceLoops, Walk]:
-        """The loops of arrays of one dimension that are reduced to one element, and how threads go through them."""
+        """The loops of arrays of one dimension that are reduced to one element, and how threads go through them.
+
+        None of them goes backwards where places of elements are told apart.
+        """
         # As `_collapse` returns them: the loop goes the way of the first array that moves.
-        count = len(steps)
+        index = (1,) * self.op.wants_index
+        count = len(steps) + len(index)
         shifts = (0,) * count
         alignments = tuple([x.alignment for x in arrays])
         if min(steps) < 0 and next(step for step in steps if step) < 0:
@@ -225,7 +231,7 @@ class Passes(Planner):
             steps = tuple([-step for step in steps])
             alignments = tuple([shifted_alignment(x, shift) for x, shift in zip(arrays, shifts, strict=True)])
         kept = Nest((1,), ((1,),) * (count + 2), (0,) * (count + 2))
-        loops = ReduceLoops(kept, Nest((size,), tuple([(step,) for step in steps]), shifts))
+        loops = ReduceLoops(kept, Nest((size,), tuple([(step,) for step in (*steps, *index)]), shifts))
         is_long = size >= MAX_INDEX_32 or max(*steps, -min(steps)) * (size - 1) >= MAX_INDEX_32
         key = (tuple([step if 0 <= step <= 1 else 2 for step in steps]), any(shifts), is_long, alignments)
         walk = self._walks.get(key)
