@@ -54,6 +54,8 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Flagged 
             return again
     planner, problem = _problem(bound, target)
     made: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
+    if planner is not None and made is not None and line is not None and graph.layout.ndim == 1:
+        planner.keep_line(*line, device().capability.num_sms, made)
     return made
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from oxinp._kernels.choice import MIN_TUNED_NBYTES, unrolled, unrolling
 from oxinp._kernels.nest import MAX_INDEX_32, magic
-from oxinp._kernels.plan import ALIGNMENT, NUM_FLAGS, Argument, flagged, joined
+from oxinp._kernels.plan import ALIGNMENT, NUM_FLAGS, Argument, Launch, flagged, joined
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import NUM_WARPS, ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED, most_folded
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from oxinp._kernels.choice import Choice, Device
-    from oxinp._kernels.plan import Again, Flagged, Joined
+    from oxinp._kernels.plan import Again, Flagged, Joined, Plan
     from oxinp._ptx import Kernel
 
 MAX_ALIGNMENT = 255  # bytes up to which what an address is a multiple of makes a difference, of which none is larger
@@ -107,7 +107,7 @@ def _shifted(values: tuple[int, ...], shifts: tuple[tuple[int, int], ...], last:
 class KnownPasses(Passes):
     """The passes of a reduction, and their launches where operands move as others did; parameters as of `Passes`."""
 
-    __slots__ = ("_alike", "_met", "_near")
+    __slots__ = ("_alike", "_backwards", "_met", "_near")
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -116,6 +116,8 @@ class KnownPasses(Passes):
         self._alike: dict[Any, Alike] = {}
         # Strides, alignments, the alignment of the last element's place where one goes backwards, multiprocessors.
         self._near: dict[Any, Near] = {}
+        # Sizes, and the same -> the launch where elements' places are told apart of what goes backwards.
+        self._backwards: dict[Any, Again] = {}
 
     def line_again(self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int) -> Again | None:
         """Return the launch of the plan for arrays of one dimension, reduced to one element; None if there are two.
@@ -129,6 +131,8 @@ class KnownPasses(Passes):
         last = size - 1 if least < 0 else 0
         key = steps, alignments, last & -last & MAX_ALIGNMENT, num_sms
         near = self._near.get(key)
+        if least < 0 and self.op.wants_index:
+            return self._backwards.get((size, key))
         if near is not None:
             first, most, kernel, own, shifts, vector = near
             if first <= size <= most:
@@ -136,6 +140,24 @@ class KnownPasses(Passes):
                 values = _shifted(own, shifts, last) if shifts else own
                 return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
         return self._line_again(size, steps, alignments, num_sms, key)
+
+    def keep_line(
+        self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int, plan: Plan
+    ) -> None:
+        """Keep the plan of a reduction of one dimension for this very size, where it is one launch without scratch.
+
+        So it is for those that tell elements' places apart and go backwards, found by `line_again` for no other size.
+        """
+        first, *others = plan.steps
+        if others or not isinstance(first, Launch) or first.arguments != (OUT, *self.taken):
+            return
+        if not self.op.wants_index or min(steps) >= 0 or size * self.nbytes >= MIN_TUNED_NBYTES:
+            return
+        last = size - 1
+        if len(self._backwards) >= MAX_KEPT:
+            self._backwards.clear()
+        key = size, (steps, alignments, last & -last & MAX_ALIGNMENT, num_sms)
+        self._backwards[key] = first.kernel, first.grid, first.constants
 
     def _line_again(
         self, size: int, steps: tuple[int, ...], alignments: tuple[int, ...], num_sms: int, key: Any
