@@ -59,6 +59,12 @@ def launches(stats, unwatched):  # noqa: ARG001 - what it forgets
 
 
 @pytest.fixture
+def uploaded_at_once(monkeypatch):
+    """Let small arrays be uploaded as others are, by `upload`."""
+    monkeypatch.setitem(vars(_runtime.current()), "upload_brief", lambda *_: False)
+
+
+@pytest.fixture
 def entered(unwatched):  # noqa: ARG001 - what it forgets
     """Return a function that runs a body, and returns the names of the functions of the core that it enters."""
 

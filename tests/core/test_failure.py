@@ -145,6 +145,7 @@ def test_out_of_memory_in_place_leaves_the_old_value(on_device, fail):
     assert_same([x, v], [theirs, theirs[10:]])
 
 
+@pytest.mark.usefixtures("uploaded_at_once")
 def test_upload_that_fails_can_be_tried_again(config, fail):
     config.offload_threshold = 0
     big = np.arange(100.0)

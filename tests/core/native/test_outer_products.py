@@ -151,7 +151,7 @@ def test_arrays_of_the_host_are_uploaded_and_nothing_else_is_done_in_python(conf
     names = given(oxinp, "f8")
     code = compile("xp.outer(u[i:], v[i:] * 2.0)", "called", "exec")
     found = entered(code, names, [7] * 20, 2)
-    assert "upload" in found
+    assert "uploaded" in found
     assert not found & {"outer", "front", "attempt", "found", "stored", "upload_first"}
 
 
@@ -206,6 +206,7 @@ def test_what_cannot_be_uploaded_at_once_is_left_to_python(config, held_elsewher
     assert_same(made, numpy.outer(numpy.array(u), numpy.array(v) * 3))
 
 
+@pytest.mark.usefixtures("uploaded_at_once")
 def test_what_uploading_raises_is_raised_by_python(config, monkeypatch):
     config.offload_threshold = 65536
     names = given(oxinp, "f8")

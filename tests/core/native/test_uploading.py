@@ -113,6 +113,7 @@ def test_who_writes_to_the_host_side_is_waited_for(upload_first):
     assert not SIDES._is_owned()
 
 
+@pytest.mark.usefixtures("uploaded_at_once")
 def test_a_copy_of_what_has_been_written_to_meanwhile_is_not_kept(backend, upload_first, monkeypatch):
     host, upload = numpy.arange(9.0), backend.upload
     storage, lines = on_host(host), on_host(host)
@@ -136,6 +137,7 @@ def test_a_copy_of_what_has_been_written_to_meanwhile_is_not_kept(backend, uploa
     assert [each.stale for each in (storage, lines, pinned)] == [None, None, pin]
 
 
+@pytest.mark.usefixtures("uploaded_at_once")
 @pytest.mark.parametrize("name", ["allocate", "upload_brief", "upload"])
 def test_what_goes_wrong_is_raised_and_the_storage_is_as_before(name, backend, upload_first, monkeypatch):
     storage = on_host(numpy.arange(9.0))
@@ -166,6 +168,7 @@ def test_nothing_leaks(backend, upload_first):
     upload_first(on_host(host))
     uploaded = on_host(host)
     graph = upload_first(uploaded)[0]
+    gc.collect()
     used, before = backend.pool.used_nbytes, [sys.getrefcount(each) for each in (host, backend, graph, Stale, Storage)]
     for _ in range(1000):
         upload_first(on_host(host))
