@@ -35,7 +35,7 @@ def operation(row: ReductionRow) -> Op:
         price=15.0 if row.is_product else 20.0,
         weighs_chains=not row.is_product,
         plan_again=planning.plan_again,
-        run_near=near_lines.run_near,
+        run_near=None if row.is_product else near_lines.run_near,  # these have a way of their own
         takes_chains=True,
         takes_views=True,
         rows=planning.row_walk,
