@@ -23,22 +23,13 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import paired
 from oxinp._core.lazy.results import types, wrap_pending
-from oxinp._core.lazy.scalars import bring, on_host
+from oxinp._core.lazy.scalars import bring, on_host, value_of
 from oxinp._core.ufunc.objects import ROWS, UFUNC_OBJECTS
 
 # Types of C of which NumPy has two dtypes of one width, the second ones: `longlong` where `long` has 64 bits.
 SECOND = frozenset(
     c for c in np.typecodes["AllInteger"] + np.typecodes["AllFloat"] if np.dtype(np.dtype(c).str).char != c
 )
-
-
-def _value(scalar: Any) -> Any:
-    """Return the NumPy scalar, waiting for it the first time."""
-    storage = scalar._held or scalar._storage
-    if storage.host is None:
-        bring(scalar, storage)
-    return storage.host[()]
-
 
 _PYTHONS = frozenset({int, float})
 _NUMPYS = frozenset({np.float32, np.float64})
@@ -83,7 +74,7 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
         return (is_scalar and other.dtype.kind == "c") or (name == "power" and not isinstance(other, Handle))
 
     def unary(self: Any) -> Any:
-        return record(self) if self._storage.host is None else compute(_value(self))
+        return record(self) if self._storage.host is None else compute(value_of(self))
 
     def binary(self: Any, other: Any) -> Any:
         if type(other) in _PYTHONS and self._is_plain and (self._held or self._storage).host is None:
@@ -99,8 +90,8 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
         if isinstance(other, Handle) or _is_recorded_with(self, other):
             if not is_of_scalars(self, other):
                 return record(self, other)
-            other = _value(other) if isinstance(other, Handle) else other
-        value = _value(self)
+            other = value_of(other) if isinstance(other, Handle) else other
+        value = value_of(self)
         return compute(value, other) if index == 0 else compute(other, value)
 
     return unary if row.numpy.nin == 1 else binary
@@ -108,12 +99,12 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
 
 def _eager(compute: Callable[[Any, Any], Any], *, reflected: bool = False) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        storage = self._held or self._storage  # `_value`, spelled out
+        storage = self._held or self._storage  # `value_of`, spelled out
         if storage.host is None:
             bring(self, storage)
         value = storage.host[()]
         if type(type(other)) is ScalarType:
-            other = _value(other)
+            other = value_of(other)
         return compute(other, value) if reflected else compute(value, other)
 
     return method
@@ -121,7 +112,7 @@ def _eager(compute: Callable[[Any, Any], Any], *, reflected: bool = False) -> Ca
 
 def _of_value(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
-        return compute(_value(self))
+        return compute(value_of(self))
 
     return method
 
@@ -154,7 +145,7 @@ _REFLECTED: dict[np.ufunc, Callable[[Any, Any], Any]] = {
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:
-    return round(_value(self)) if ndigits is None else round(_value(self), ndigits)
+    return round(value_of(self)) if ndigits is None else round(value_of(self), ndigits)
 
 
 on_host.update({ROWS[name].lowerings[0]["i"]: ROWS[name].numpy for name in ("add", "subtract", "multiply")})
@@ -196,7 +187,7 @@ def _numpys(value: Any) -> Any:
     """Return NumPy's scalar for one of ours, also in a tuple, as outputs come; anything else as it is."""
     if type(value) is tuple:
         return tuple(map(_numpys, value))
-    return _value(value) if type(type(value)) is ScalarType else value
+    return value_of(value) if type(type(value)) is ScalarType else value
 
 
 class DeviceScalar(_Operators, metaclass=ScalarType):
@@ -213,13 +204,13 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
     size = 1
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(_value(self), name)
+        return getattr(value_of(self), name)
 
     def __getitem__(self, key: Any) -> Any:
-        return _value(self)[key]
+        return value_of(self)[key]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        return np.array(_value(self), dtype)
+        return np.array(value_of(self), dtype)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         other = inputs[0]
@@ -239,11 +230,11 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
         return array_namespace(self, api_version=api_version)
 
     def __reduce__(self) -> Any:
-        return _value(self).__reduce__()
+        return value_of(self).__reduce__()
 
     def __conform__(self, protocol: Any) -> Any:
         """Return what sqlite3 binds, which is what it makes of NumPy's scalar."""
-        return sys.modules["sqlite3"].adapt(_value(self), protocol, _value(self))
+        return sys.modules["sqlite3"].adapt(value_of(self), protocol, value_of(self))
 
     __buffer__ = buffer.export
 
@@ -261,7 +252,7 @@ class DeviceScalar(_Operators, metaclass=ScalarType):
     __float__ = _of_value(float)
 
     def __format__(self, spec: str) -> str:
-        return format(_value(self), spec)
+        return format(value_of(self), spec)
 
     __eq__ = _eager(operator.eq)
     __ne__ = _eager(operator.ne)

@@ -723,10 +723,12 @@ def num_moved(layout: Layout, nbytes: int) -> float:
 
 def are_by_rows(layouts: Iterable[Any]) -> bool:
     """Whether NumPy goes over operands row by row: over leaves of a graph, or what a chain is written to."""
-    return any(
-        type(x) is Layout and len(x.shape) > 1 and not x.is_contiguous and any(x.strides)  # else it is repeated
-        for x in layouts
-    )
+    return any(lies_apart(x) and len(x.shape) > 1 for x in layouts)
+
+
+def lies_apart(entry: Any) -> bool:
+    """Whether a leaf of a graph is an array that has gaps, or is repeated along an axis; not a single element."""
+    return type(entry) is Layout and not entry.is_contiguous and any(entry.strides)
 
 
 balance = Balance()

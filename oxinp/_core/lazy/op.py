@@ -22,6 +22,7 @@ from oxinp._core.lazy.balance import (
     balance,
     host_nbytes,
     is_sampled,
+    lies_apart,
     numpys_microseconds,
 )
 from oxinp._core.lazy.building import missing
@@ -487,8 +488,7 @@ def _num_rows(graph: Graph) -> int:
     shape = graph.shape
     if len(shape) < 2:
         return 0
-    apart = [x for x in graph.leaves if type(x) is Layout and any(x.strides) and not x.is_contiguous]
-    return len(apart) * math.prod(shape[:-1])
+    return sum(map(lies_apart, graph.leaves)) * math.prod(shape[:-1])
 
 
 def kinds_of(graph: Graph) -> list[Any]:

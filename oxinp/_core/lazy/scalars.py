@@ -46,6 +46,14 @@ def note_source(scalar: Any, storage: Storage) -> None:
     _source.__set__(scalar, ref(storage))
 
 
+def value_of(scalar: Any) -> Any:
+    """Return the NumPy scalar, waiting for it the first time."""
+    storage = scalar._held or scalar._storage
+    if storage.host is None:
+        bring(scalar, storage)
+    return storage.host[()]
+
+
 @spells_attempt
 def bring(scalar: Any, storage: Storage) -> None:
     """Let the storage of a scalar have its value on the host, waiting for it."""

@@ -27,7 +27,7 @@ from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, device, followers, note_update, singles
 from oxinp._core.lazy.record import COPY, express
 from oxinp._core.lazy.results import types, wrap_pending
-from oxinp._core.lazy.writing import MAX_GONE, flush_readers, is_direct, read_back, write_result
+from oxinp._core.lazy.writing import MAX_GONE, flush_readers, is_direct, note_written, read_back, write_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
@@ -240,22 +240,13 @@ def bring(array: Handle, layout: Layout, value: Handle) -> bool:
 def _copy(storage: Storage, layout: Layout, seen: np.ndarray[Any, Any]) -> bool:
     """Copy what lies without gaps to a part that does, under the lock; False where nothing has been done."""
     value = storage.value
-    if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
+    buffer = _memory_to_write(storage, layout)
+    if value is None or buffer is None:
         return False
-    _, (buffer,), mask = value
-    if mask & SHARED or layout.nbytes < balance.limit or (type(buffer) is Pending and buffer.call is not None):
-        return False
-    if CALLS or schedule.PENDING:
-        flush_readers(value, written=layout)
-    if storage.value is not value:  # memory for these may have taken it
-        return False
-    if type(buffer) is Pending:  # `note_written`, spelled out
-        buffer = buffer.buffer
     device().upload(buffer.ptr + layout.offset, seen)
     balance.uploaded(layout.nbytes, layout.nbytes)
     balance.ran(value[0].layout.nbytes, ())
-    storage.value = (value[0], (buffer,), mask)
-    storage.host = storage.stale = None
+    note_written(storage)
     return True
 
 
@@ -264,26 +255,36 @@ def _move(storage: Storage, layout: Layout, chain: _Chain) -> bool:
 
     Under the lock; returns False where nothing has been done.
     """
-    value = storage.value
-    if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
-        return False
+    value, nbytes, backend = storage.value, layout.nbytes, device()
     structure, _, entries, _, _ = chain
-    _, (buffer,), mask = value
-    if mask & SHARED or layout.nbytes < balance.limit or (type(buffer) is Pending and buffer.call is not None):
+    buffer = _memory_to_write(storage, layout)
+    if value is None or buffer is None:
         return False
-    if CALLS or schedule.PENDING:
-        flush_readers(value, written=layout)
-    backend, nbytes = device(), layout.nbytes
     between = backend.allocate(nbytes)
     if storage.value is not value:  # that memory may have taken it
         return False
-    if type(buffer) is Pending:  # `note_written`, spelled out
-        buffer = buffer.buffer
     backend.copy_each([(between.ptr, entries[0].ptr, nbytes), (buffer.ptr + layout.offset, between.ptr, nbytes)])
     weigh_write(storage, layout, structure, value[0].layout.nbytes, entries)
-    storage.value = (value[0], (buffer,), mask)
-    storage.host = storage.stale = None
+    note_written(storage)
     return True
+
+
+def _memory_to_write(storage: Storage, layout: Layout) -> Any:
+    """Return the memory of a storage that a part of is to be written to, whose readers have run, under the lock.
+
+    None where it is not computed, not on the device alone, or shared, and where the part belongs on the host.
+    """
+    value = storage.value
+    if storage.host is not None or storage.stale is not None or value is None or value[0].nodes:
+        return None
+    _, (buffer,), mask = value
+    if mask & SHARED or layout.nbytes < balance.limit or (type(buffer) is Pending and buffer.call is not None):
+        return None
+    if CALLS or schedule.PENDING:
+        flush_readers(value, written=layout)
+    if storage.value is not value:  # memory for these may have taken it
+        return None
+    return buffer.buffer if type(buffer) is Pending else buffer
 
 
 def fill(array: Handle, layout: Layout, number: Any) -> bool:

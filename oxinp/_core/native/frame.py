@@ -13,6 +13,8 @@ from oxinp._core.native.pages import mapped
 ROOM = 40
 """Bytes of the stack for what functions keep there, an odd number of words."""
 _SAVED = ("rbx", "rbp", "r12", "r13", "r14", "r15")
+_ERROR = "rdi", "rsi", "rdx"
+"""What says where the parts of an error lie, or are passed on."""
 
 
 class Frame:
@@ -199,6 +201,19 @@ class Frame:
             self.code.set("rcx", id(each))
             self.code.compare(register, "rcx")
             self.code.jump(label, "e")
+
+    def take_error(self, place: int) -> None:
+        """Let three places of the stack have what has been raised, which is no longer."""
+        for number, register in enumerate(_ERROR):
+            self.code.move(register, "rsp")
+            self.code.add(register, place + 8 * number)
+        self.code.call(objects.address("PyErr_Fetch"))
+
+    def raise_taken(self, place: int) -> None:
+        """Raise what `take_error` has taken."""
+        for number, register in enumerate(_ERROR):
+            self.code.load(register, "rsp", place + 8 * number)
+        self.code.call(objects.address("PyErr_Restore"))
 
     def return_error(self) -> None:
         """Return what was raised; a TypeError may be the refusal of code of ours to warn, see `hearing`.

@@ -96,6 +96,10 @@ def _most_light(reach: int) -> int:
     return min(MOST_LIGHT, -(-MOST_WORK // reach))
 
 
+_TAKEN = 16
+"""Where on the stack there is what has been raised, until it is raised again."""
+
+
 class Function(Frame):
     """What functions ask of arrays and storages, and what they make of results."""
 
@@ -564,7 +568,7 @@ class Function(Frame):
         self.drop("r15")
         code.jump(done)
         code.label(is_elsewhere)
-        self._call_with_error("PyErr_Fetch", is_by_address=True)
+        self.take_error(_TAKEN)
         code.set("rdi", id(end_writing))
         code.move("rsi", storage)
         code.call(objects.address("PyObject_CallOneArg"))
@@ -573,18 +577,9 @@ class Function(Frame):
         code.move("r15", "rax")
         self.drop("r15")
         code.label(failed)
-        self._call_with_error("PyErr_Restore", is_by_address=False)
+        self.raise_taken(_TAKEN)
         code.label(done)
         self.drop(storage)
-
-    def _call_with_error(self, function: str, *, is_by_address: bool) -> None:
-        for register, place in (("rdi", 16), ("rsi", 24), ("rdx", 32)):
-            if is_by_address:
-                self.code.move(register, "rsp")
-                self.code.add(register, place)
-            else:
-                self.code.load(register, "rsp", place)
-        self.code.call(objects.address(function))
 
     def classify_key(
         self,

@@ -48,7 +48,7 @@ def locked(kind: type, address: int, failed: Callable[..., object] | None = None
     code.call(objects.address("PyErr_Occurred"))
     code.compare_number("rax", 0)
     code.jump("let go", "e")
-    _call_with_error(call, "PyErr_Fetch", is_by_address=True)
+    call.take_error(KEPT)
     if failed is not None:
         give(call, ("rbx", 0))
         call_given(call, failed, 1)  # returns None, which is not counted
@@ -61,7 +61,7 @@ def locked(kind: type, address: int, failed: Callable[..., object] | None = None
     code.call(objects.address("PyObject_CallNoArgs"))
     code.move("r12", "rax")  # which nobody counts
     code.label("is known")
-    _call_with_error(call, "PyErr_Restore", is_by_address=False)
+    call.raise_taken(KEPT)
     code.set("rcx", id(True))
     code.compare("r12", "rcx")
     code.jump("not at once", "ne")  # it is to be built first
@@ -106,16 +106,6 @@ def let_go(call: Making) -> None:
     """Let go of the lock, which this thread has."""
     call.code.set("rdi", id(_release))
     call.code.call(objects.address("PyObject_CallNoArgs"))  # returns None, which is not counted
-
-
-def _call_with_error(call: Making, function: str, *, is_by_address: bool) -> None:
-    for place, register in enumerate(("rdi", "rsi", "rdx")):
-        if is_by_address:
-            call.code.move(register, "rsp")
-            call.code.add(register, KEPT + 8 * place)
-        else:
-            call.code.load(register, "rsp", KEPT + 8 * place)
-    call.code.call(objects.address(function))
 
 
 __all__ = ["acquire", "answered", "let_go", "locked"]

@@ -24,12 +24,13 @@ from oxinp._core.native.making import (
     KEPT,
     LAYOUT,
     LEAVES,
+    NEW,
     NUMBER,
     RESULT,
     Making,
     offsets,
 )
-from oxinp._core.native.objects import INT_TAG, NEGATIVE, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.objects import ARRAY_DTYPE, INT_TAG, NEGATIVE, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.places import load_small
 from oxinp._runtime import here
 
@@ -37,7 +38,7 @@ _IS_FLAGGED = offsets(Structure, ("is_flagged",))["is_flagged"]
 _QUIET = offsets(type(quiet), ("state",))["state"]
 _SEEN, _ENTRIES, _OF = (8 * i for i in range(19, 22))
 """Where on the stack there are the layouts and the leaves of the operand, and its graph or None."""
-_LAYOUT_OF = "_layout"
+_LAYOUT_OF, _SHAPE = "_layout", "shape"
 _UNKNOWN = "_dense", "_extent", "_form", "_ghost", "_injective"
 
 
@@ -54,6 +55,19 @@ def load_variable(call: Making, module: object, name: str) -> None:
     code.call(objects.address("PyDict_GetItem"))
     code.compare_number("rax", 0)
     code.jump("undo", "e")
+
+
+def load_layout_of(call: Making, array: str, place: int, target: str) -> None:
+    """Let a register and the stack have the layout of a NumPy array in a register."""
+    code = call.code
+    code.move("rdi", array)
+    code.set("rsi", id(_SHAPE))
+    code.call(objects.address("PyObject_GetAttr"))
+    call.made(NEW, "rdi")
+    give(call, (array, ARRAY_DTYPE), "rdi")
+    call_given(call, Layout.of, 2)
+    call.made(place, target)
+    call.release(NEW)
 
 
 def require_usual(call: Making) -> None:

@@ -39,8 +39,8 @@ from oxinp._core.native.making import (
     Making,
     offsets,
 )
-from oxinp._core.native.objects import ARRAY_DTYPE, ARRAY_FLAGS, DTYPE_ITEMSIZE, SIZE, TUPLE_ITEMS
-from oxinp._core.native.operand import find_known, load_variable
+from oxinp._core.native.objects import ARRAY_FLAGS, DTYPE_ITEMSIZE, SIZE, TUPLE_ITEMS
+from oxinp._core.native.operand import find_known, load_layout_of, load_variable
 from oxinp._core.native.places import load_small
 from oxinp._core.ops.outer import GRAPHS, STRUCTURES
 from oxinp._runtime import select
@@ -50,7 +50,6 @@ _NUM_PRODUCTS, _INDEX, _FILLED = (8 * i for i in range(19, 22))
 """Where on the stack there is how many products there are, and which leaf of how many is passed."""
 _LAYOUTS, _VALUES = (ENTRY, PTR), (GIVEN_VALUE, KEPT)
 """Where there are those of the vectors."""
-_SHAPE = "shape"
 _WORD = 8
 """Bytes of an element at most that count against the threshold, see `loops.outer`."""
 
@@ -136,14 +135,7 @@ def _find_whole(call: Making, kept: int, label: str) -> None:
     for at, value in ((STORED_HOST, "r12"), (VALUE, NONE), (STALE, NONE), (HAS_OBJECTS, id(False))):
         call.put("r13", at, value)
     call.hand_over(NEW, "rbx", HELD)
-    code.move("rdi", "r12")
-    code.set("rsi", id(_SHAPE))
-    code.call(objects.address("PyObject_GetAttr"))
-    call.made(NEW, "rdi")
-    give(call, ("r12", ARRAY_DTYPE), "rdi")
-    call_given(call, Layout.of, 2)
-    call.made(kept, "r12")
-    call.release(NEW)
+    load_layout_of(call, "r12", kept, "r12")
     call.set_attribute("rbx", KNOWN, "r12")
 
 

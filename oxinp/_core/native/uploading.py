@@ -42,8 +42,8 @@ from oxinp._core.native.making import (
     Making,
     offsets,
 )
-from oxinp._core.native.objects import ARRAY_DATA, ARRAY_DTYPE, ARRAY_FLAGS, SIZE, TUPLE_ITEMS
-from oxinp._core.native.operand import load_variable
+from oxinp._core.native.objects import ARRAY_DATA, ARRAY_FLAGS, SIZE, TUPLE_ITEMS
+from oxinp._core.native.operand import load_layout_of, load_variable
 from oxinp._core.native.places import load_small
 from oxinp._runtime import here, select
 from oxinp._runtime.brief_uploads import ALIGNMENT, MOST_NBYTES, BriefUploads
@@ -55,9 +55,7 @@ _UPLOADS = offsets(BriefUploads, ("_acquire", "_at", "_end", "_left", "_release"
 _MOVED = offsets(Stats, ("h2d_bytes",))["h2d_bytes"]
 _acquire, _release, _uploaded = SIDES.acquire, SIDES.release, balance.uploaded
 _AT_ONCE = (False,)
-_ERROR = "rdi", "rsi", "rdx"
-"""What says where the parts of an error lie, or are passed on."""
-_SHAPE, _ALLOCATE, _UPLOAD, _UPLOAD_BRIEF, _COUNTED = "shape", "allocate", "upload", "upload_brief", "h2d_bytes"
+_ALLOCATE, _UPLOAD, _UPLOAD_BRIEF, _COUNTED = "allocate", "upload", "upload_brief", "h2d_bytes"
 
 
 def upload_first(kind: type, before: int | None) -> bytes:
@@ -125,14 +123,7 @@ def _load_host(call: Making) -> None:
     call.keep_at(GIVEN_VALUE, "r12")
     _require_new(call, "undo")
     call.require_elements("r12", [dtype.type for dtype in DEVICE_TYPES], "undo")
-    code.move("rdi", "r12")
-    code.set("rsi", id(_SHAPE))
-    code.call(objects.address("PyObject_GetAttr"))
-    call.made(NEW, "rdi")
-    give(call, ("r12", ARRAY_DTYPE), "rdi")
-    call_given(call, Layout.of, 2)
-    call.made(ENTRY, "r13")
-    call.release(NEW)
+    load_layout_of(call, "r12", ENTRY, "r13")
     call.unless_type("r13", Layout, "undo")
     code.set("rcx", id(0))
     code.compare_with("r13", LAYOUT["nbytes"], "rcx")
@@ -297,14 +288,9 @@ def _raise_after(call: Making, tidy: Callable[[Making], None]) -> None:
     """Lay out ``failed``: what has been raised is raised once all is tidy."""
     code = call.code
     code.label("failed")
-    for place, register in enumerate(_ERROR):
-        code.move(register, "rsp")
-        code.add(register, NUMBER + 8 * place)
-    code.call(objects.address("PyErr_Fetch"))
+    call.take_error(NUMBER)
     tidy(call)
-    for place, register in enumerate(_ERROR):
-        code.load(register, "rsp", NUMBER + 8 * place)
-    code.call(objects.address("PyErr_Restore"))
+    call.raise_taken(NUMBER)
     code.jump("raised")
 
 

@@ -30,7 +30,7 @@ from oxinp._core.lazy.handle import (
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
-from oxinp._core.lazy.scalars import KINDS, bring, note_source
+from oxinp._core.lazy.scalars import KINDS, note_source, value_of
 from oxinp._core.lazy.selections import Masked
 from oxinp._core.lazy.stores import store
 from oxinp._core.lazy.views import host_part, view, view_at
@@ -497,10 +497,7 @@ def _on_host(value: Any) -> Any:
     if kind is float or kind is int:
         return value
     if is_device_scalar(value):  # of which NumPy would ask for another number of Python's
-        storage = value._held or value._storage
-        if storage.host is None:
-            bring(value, storage)
-        return storage.host[()]
+        return value_of(value)
     if isinstance(value, Handle):
         return fetch(value)[()]
     return value if isinstance(value, _Generic) else None

@@ -18,7 +18,7 @@ from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.placement import accesses, device, followers
 from oxinp._core.lazy.results import types, wrap_result
 from oxinp._core.lazy.views import view_at
-from oxinp._core.lazy.writing import flush_readers
+from oxinp._core.lazy.writing import flush_readers, note_written
 from oxinp._core.manipulation.copy import copy
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout
@@ -138,8 +138,7 @@ def _scattered(storage: Storage, starts: list[int], row: Layout, given: Storage)
     start, first = buffer.ptr, source.ptr
     device().copy_each([(start + at, first + place * nbytes, nbytes) for place, at in enumerate(starts)])
     balance.ran(graph.layout.nbytes, (source,))
-    storage.value = (graph, (buffer,), mask)  # `note_written`, spelled out
-    storage.host = storage.stale = None
+    note_written(storage)
     return True
 
 
