@@ -259,7 +259,10 @@ class _Merged:
         self._others = [n for n, kind in enumerate(self._kinds) if kind is Pending and n not in met.calls]
 
     def entries_of(self, leaves: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Return what `_Met` numbers of a chain with such leaves if it is merged likewise, else None."""
+        """Return the operands of the merged kernel, numbered as `_Met` does, of a chain with these leaves.
+
+        None if its reductions are others, or read other operands twice: it is to be merged anew.
+        """
         if self._version != config.version:
             return None
         given = leaves

@@ -40,7 +40,10 @@ _FIRST = slice(0, 1)
 
 
 def read(array: Handle, key: Any) -> Any:
-    """Return what an array on the device has at a key that begins with a list; None where it is no part."""
+    """Return a copy of the rows that a key's list of integers selects from an array on the device.
+
+    None where the rows are many, or have gaps and are not evenly spaced: that takes a gather.
+    """
     if type(array) is not types.ndarray:
         return None
     layout = array._known or array._layout

@@ -24,9 +24,10 @@ _ONE_BLOCK = 1, 1, 1
 
 
 def run_near(bound: BoundOp, leaves: tuple[Any, ...]) -> Buffer | None:
-    """Reduce all elements of a line as others before, on the only device; None where that is to be found out.
+    """Reduce a one-dimensional chain to one element by the kernel that others of about its length have run by.
 
-    It is what `BoundOp.run_first` does where `Reduction.line_again` has been asked for the like.
+    Returns None where no kernel is kept for such lengths, strides and alignments: `BoundOp.run_first` finds or makes
+    one. There is one device.
     """
     if type(bound) is not BoundOp or bound.executables is not None or not bound.rented:
         return None  # products have a way of their own
