@@ -1,7 +1,8 @@
 """Giving `ndarray` its slots in machine code, and taking them away again.
 
 The code of a slot, method or function is written once that has been called so often that it pays. Until then a stub
-counts its calls, see `counting`; what writes code is imported for the first one.
+counts its calls, see `counting`; what writes code is imported for the first one. What every program with a device goes
+through is written while the driver starts, which takes longer.
 
 The code lies in pages that may be executed and no longer written to; where a system allows no such pages, or objects
 are laid out in another way than in `objects`, arrays keep the slots that Python gives them, and everything works.
@@ -43,6 +44,7 @@ from oxinp._core.native.counting import NEVER, Counted, stubs
 from oxinp._core.native.pages import mapped
 from oxinp._core.ops.vector_product import inner, operand
 from oxinp._core.ufunc.object import ufunc
+from oxinp._runtime import hooks
 from oxinp._runtime.brief_uploads import BriefUploads
 from oxinp._runtime.forking import free_in_children
 from oxinp._runtime.memory import Buffer
@@ -401,6 +403,12 @@ class Natives:
                 self._count([*_slots(self.kind), *_calls(self.kind, self._functions, ())])
             self._weigh()
 
+    def write_ahead(self) -> None:
+        """Write the code of slots, and of what records and launches, before there is a device to wait for them."""
+        if self._is_used:
+            self._num_calls = FIRST  # what others wait for is imported now
+            self._try_to_write(each for each in self if type(each) is not _Call or each.key in _RECORDING)
+
     def write_all(self) -> None:
         """Write all code at once, and that of what is registered later, too."""
         with _WRITING:
@@ -470,6 +478,7 @@ def follow_setting(kind: type, functions: Mapping[Any, Any]) -> None:
     """
     natives = _known[kind] = Natives(kind, functions)
     atexit.register(natives.leave)
+    hooks.while_starting.append(natives.write_ahead)
     before_change.setdefault("machine_code", []).append(lambda is_used: natives.follow(is_used=is_used))
     natives.follow(is_used=config.machine_code)
 
