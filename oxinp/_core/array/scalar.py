@@ -80,7 +80,7 @@ def _lazy(name: str, index: int) -> Callable[..., Any]:
         if type(other) in _PYTHONS and self._is_plain and (self._held or self._storage).host is None:
             return record(self, other)
         if (  # as `record` does, in fewer steps
-            type(other) is type(self)
+            (type(other) is type(self) or type(other) is types.ndarray)
             and self._is_plain
             and (self._held or self._storage).host is (other._held or other._storage).host is None
         ):
