@@ -322,9 +322,9 @@ def test_copies_from_larger_arrays_count_against_what_the_host_gains():
 def test_what_weighs_much_is_weighed_each_time(config, monkeypatch):
     config.offload_threshold = 4096
     weighed = []
-    launched = Balance._launched
+    launched = Balance.launched
     monkeypatch.setattr(
-        Balance, "_launched", lambda *args, **how: (weighed.append(how.get("times")), launched(*args, **how))
+        Balance, "launched", lambda *args, **how: (weighed.append(how.get("times")), launched(*args, **how))
     )
     keys = matrix(np, (1000,))
     np.evaluate(np.argsort(keys))  # whose first launch weighs more

@@ -250,12 +250,12 @@ class Balance:
         times : int
         """
         calls = len(structure.nodes) or 1
-        nbytes = host_nbytes(structure) * num_elements
+        nbytes = (structure.host_nbytes or host_nbytes(structure)) * num_elements
         nbytes += max(nbytes - calls * NEAR_NBYTES, 0.0)  # `numpys_microseconds`, spelled out
         if is_by_rows:
             nbytes *= BY_ROWS
         gain = calls * (CALL - RECORD) + nbytes / HOST_RATE - LAUNCH
-        self._launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
+        self.launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
 
     def computed_call(
         self,
@@ -285,7 +285,7 @@ class Balance:
             How many it stands for: 1 where each is noted, as what is planned anew is; what takes arithmetic, and what
             has run before, is sampled.
         """
-        self._launched(size, numpys_microseconds(cost, weight) - price, extra=extra, times=times)
+        self.launched(size, numpys_microseconds(cost, weight) - price, extra=extra, times=times)
 
     def recorded(self, nbytes: int, cost: float, price: float) -> None:
         """Note what was recorded of an array of so many bytes and takes the host a price, beside what is launched.
@@ -304,7 +304,8 @@ class Balance:
             times = 1 if self.each else SAMPLED
             self._weigh(self._size(nbytes), times * (numpys_microseconds(cost) - price))
 
-    def _launched(self, size: int, gain: float, *, extra: float, times: int = SAMPLED) -> None:
+    def launched(self, size: int, gain: float, *, extra: float, times: int = SAMPLED) -> None:
+        """Note a launch by the microseconds that the device gains; for the other parameters, see `computed_call`."""
         if self.each:
             self.each -= 1
             times = 1
@@ -344,9 +345,6 @@ class Balance:
                 nbytes = max(nbytes, *[_SELECTED.get(ref(x), 0) for x in held if x is not None], 0)
         if self.launches:
             self.note_launches()
-        return self._reached(nbytes)
-
-    def _reached(self, nbytes: int) -> int:
         if nbytes < self.reach:
             size = (int(nbytes) // self._unit).bit_length()  # `_size`, spelled out
         else:
@@ -369,15 +367,15 @@ class Balance:
         del self.launches[: len(launches)]
         for nbytes, (gain, times), is_due in launches:
             if nbytes != before or size == NUM_SIZES:  # else all that has been noted of that one
-                size, before = self._reached(nbytes), nbytes
+                size, before = self.ran(nbytes, ()), nbytes
             if size < NUM_SIZES and (is_due or times == 1 or self.each or is_sampled()):
-                self._launched(size, gain, extra=0.0, times=times)
+                self.launched(size, gain, extra=0.0, times=times)
 
     def told(self, nbytes: int, leaves: tuple[Any, ...], told: tuple[float, int]) -> None:
         """Note such a launch for leaves that machine code does not know."""
         size = self.ran(nbytes, leaves)
         if size < NUM_SIZES and (told[1] == 1 or self.each or is_sampled()):
-            self._launched(size, told[0], extra=0.0, times=told[1])
+            self.launched(size, told[0], extra=0.0, times=told[1])
 
     def selected(self, buffers: Sequence[Any], leaves: tuple[Any, ...]) -> None:
         """Note that what is in Buffers has been selected from arrays: as large as those it counts from now on.
@@ -723,7 +721,10 @@ def num_moved(layout: Layout, nbytes: int) -> float:
 
 def are_by_rows(layouts: Iterable[Any]) -> bool:
     """Whether NumPy goes over operands row by row: over leaves of a graph, or what a chain is written to."""
-    return any(lies_apart(x) and len(x.shape) > 1 for x in layouts)
+    for x in layouts:  # noqa: SIM110 - `any` costs more than the rest
+        if type(x) is Layout and not x.is_contiguous and len(x.shape) > 1 and lies_apart(x):
+            return True
+    return False
 
 
 def lies_apart(entry: Any) -> bool:

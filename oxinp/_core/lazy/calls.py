@@ -167,14 +167,22 @@ class Call:
             extra = bound.extra if is_first else 0.0
             times = 1 if extra == FIRST or bound.op.gathers or bound.op.host_weight >= HEAVY else SAMPLED
             if times == 1 or is_sampled() or balance.each:
-                cost = bound.host_cost() * getattr(self, "share", 1.0)
-                if is_selected:
-                    cost -= (1 - IN_ORDER) * max(cost - bound.layouts[0].nbytes, 0.0)
-                op = bound.op
-                balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times)
+                if is_selected or hasattr(self, "share"):
+                    self._weigh(size, extra, times, is_selected=is_selected)
+                else:
+                    gain = bound.gains() if bound.gain is None else bound.gain
+                    balance.launched(size, gain, extra=extra, times=times)
         if REPORTS:
             nbytes = sum(layout.nbytes for layout in self.bound.layouts)
             note("device", self.bound.describe(), f"{nbytes} B result, {len(leaves)} inputs")
+
+    def _weigh(self, size: int, extra: float, times: int, *, is_selected: bool) -> None:
+        """Do what `BoundOp.weigh` does where only a share is needed, or the elements that are gathered are in order."""
+        bound = self.bound
+        cost, op = bound.host_cost() * getattr(self, "share", 1.0), bound.op
+        if is_selected:
+            cost -= (1 - IN_ORDER) * max(cost - bound.layouts[0].nbytes, 0.0)
+        balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times)
 
     def fail(self) -> None:
         """Let it wait to be run again, after an error, unless it has run, or operands have been overwritten."""

@@ -141,13 +141,16 @@ class ByArithmetic:
     ----------
     later : ByArithmetic or None
         What it has after one more run; None where it has run as often as is worth it.
+    launch : Again or None
+        The launch of before, where it is known.
     """
 
-    __slots__ = ("later",)
+    __slots__ = ("later", "launch")
     version = -1
 
-    def __init__(self, later: ByArithmetic | None) -> None:
+    def __init__(self, later: ByArithmetic | None, launch: Again | None = None) -> None:
         self.later = later
+        self.launch = launch
 
 
 def _rented() -> Any:
@@ -188,12 +191,20 @@ def run_first(
         The new Buffer; True where there is a target.
     """
     layout = graph.layout if target is None else target
-    launch = launch_of(graph.structure, layout, graph.leaves, is_new=program is None)
+    launch = None if program is None else program.launch
+    if launch is None:
+        launch = launch_of(graph.structure, layout, graph.leaves, is_new=program is None)
     if launch is None:
         return None
     if target is None:
-        graph.program = ONCE if program is None else program.later
+        graph.program = run_with(launch, program)
     return run_again(launch, layout.nbytes, leaves, ptr, has_parts=graph.structure.has_parts)
+
+
+def run_with(launch: Again, program: ByArithmetic | None) -> ByArithmetic:
+    """Return what a graph has for a program that has run once more by arithmetic, with a launch, and before if any."""
+    now: ByArithmetic = ONCE if program is None else program.later
+    return ByArithmetic(now.later, launch)
 
 
 def run_first_with(

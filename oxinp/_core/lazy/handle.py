@@ -238,7 +238,8 @@ def upload_first(storage: Storage) -> Value | None:
         storage.stale = stale  # from here on nobody writes to the host side without noting it
     try:
         buffer = backend.allocate(nbytes)
-        backend.upload(buffer.ptr, host)
+        if not (nbytes and backend.upload_brief(buffer.ptr, host, nbytes)):  # `upload`, spelled out
+            backend.upload(buffer.ptr, host)
     except BaseException:
         give_up(storage, stale)
         raise

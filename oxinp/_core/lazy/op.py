@@ -219,6 +219,10 @@ class BoundOp:
 
     Attributes
     ----------
+    found : tuple or None
+        What it has run by arithmetic with, by its variant.
+    gain : float or None
+        Microseconds that a launch gains over NumPy, once that has been asked for, see `gains`.
     extra : float
         Microseconds that it took more than `Op.price` when it ran for the first time, for `balance`.
     met : int
@@ -239,7 +243,9 @@ class BoundOp:
         "direct",
         "executables",
         "extra",
+        "found",
         "fused",
+        "gain",
         "graphs",
         "has_run",
         "is_written",
@@ -265,9 +271,11 @@ class BoundOp:
         self.extra = FIRST
         self.planned: tuple[Any, int, Plan] | None = None
         self.executables: dict[Any, Executable] | None = None
+        self.found: tuple[Hashable, Any] | None = None
         self.fused: dict[tuple[Graph, int], tuple[int, Executable | None]] | None = None
         self.direct: Executable | None = None
         self._cost: float | None = None
+        self.gain: float | None = None
 
     def host_cost(self) -> float:
         """Return the bytes that NumPy adds in as long as it takes for this and the chains that it is applied to."""
@@ -279,6 +287,12 @@ class BoundOp:
                     cost += host_nbytes(graph.structure) * graph.layout.size + LOOP_NBYTES * _num_rows(graph)
             self._cost = cost if self.op.num_loops is None else cost + LOOP_NBYTES * self.op.num_loops(self)
         return self._cost
+
+    def gains(self) -> float:
+        """Return the microseconds that a launch gains over NumPy, by what placement reckons with."""
+        if self.gain is None:
+            self.gain = numpys_microseconds(self.host_cost(), self.op.host_weight) - self.op.price
+        return self.gain
 
     def weigh(self, size: int, *, is_first: bool = False) -> None:
         """Let placement learn that it has run, if it weighs much, has been planned for that, or is sampled.
@@ -293,15 +307,13 @@ class BoundOp:
         extra = self.extra if is_first else 0.0
         times = 1 if extra == FIRST or self.op.gathers or self.op.host_weight >= HEAVY else SAMPLED
         if times == 1 or is_sampled() or balance.each:
-            op, cost = self.op, self.host_cost()
-            balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times)
+            balance.launched(size, self.gains(), extra=extra, times=times)
 
     def run_directly(self, executable: Executable) -> None:
         """Let it be run by nothing but an Executable from now on; what is gathered is asked where it comes from."""
         op = self.op
         if not op.gathers:
-            gain = numpys_microseconds(self.host_cost(), op.host_weight) - op.price
-            self.told = gain, 1 if op.host_weight >= HEAVY else SAMPLED
+            self.told = self.gains(), 1 if op.host_weight >= HEAVY else SAMPLED
         self.direct = executable
 
     def alike(self) -> tuple[Any, tuple[int, ...]]:
@@ -363,13 +375,18 @@ class BoundOp:
         if not self.rented or (again is None and self.planned is None) or self.has_scalar_parts():
             return None
         layouts = self.layouts
-        plan: Any = self._planned_for(variant) if again is None else self.plan_again(variant)
+        plan: Any
+        if self.found is not None and self.found[0] == variant:
+            plan = self.found[1]
+        else:
+            plan = self._planned_for(variant) if again is None else self.plan_again(variant)
         if plan is None:
             return None
         made: list[Buffer] | None
         if isinstance(plan, tuple):
             buffer = RUNS[type(plan)](plan, layouts[0].nbytes, leaves, ptr)
             made = None if buffer is None else [buffer] if ptr is None else []
+            self.found = variant, plan
             self.extra = AGAIN
             self.rented -= 1
         else:

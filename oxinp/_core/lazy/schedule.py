@@ -218,9 +218,11 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
         is_first, is_planned = program is None, False
         buffer: Any = None
         if program is None or program.later is not None:  # `chains.run_first`, spelled out
-            launch = chains.launch_of(graph.structure, graph.layout, graph.leaves, is_new=is_first)
+            launch = None if program is None else program.launch
+            if launch is None:
+                launch = chains.launch_of(graph.structure, graph.layout, graph.leaves, is_new=is_first)
             if launch is not None:
-                graph.program = chains.ONCE if program is None else program.later
+                graph.program = chains.run_with(launch, program)
                 buffer = run_again(launch, graph.layout.nbytes, leaves, has_parts=graph.structure.has_parts)
         if buffer is None:
             if program is None or program.version != config.version:

@@ -83,7 +83,7 @@ class Product(BoundOp):
         self.has_run = False
         self.rented = 1  # to find out how it runs takes about as long as to prepare it
         self.extra = FIRST
-        self.planned = self.executables = self.fused = self.direct = None
+        self.planned = self.executables = self.found = self.fused = self.direct = self.gain = None
         self.left, self.right = left, right
         self.version = config.version
         self.settings = config.matmul, config.matmul_workspace

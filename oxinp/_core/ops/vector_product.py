@@ -72,14 +72,13 @@ class _Summed(BoundOp):
         Of the settings that it was made under.
     """
 
-    __slots__ = ("_again", "_summed", "cost", "left", "right", "version")
+    __slots__ = ("_summed", "cost", "left", "right", "version")
 
     left: Layout
     right: Layout
     cost: float
     version: int
     _summed: BoundOp | None
-    _again: Any  # what `plan_again` gave under that version, where there are no products near it
 
     axis = 0
     run_near: Callable[..., Any]
@@ -147,8 +146,8 @@ class _Summed(BoundOp):
         """Run it by arithmetic, into a new Buffer; None where that is not possible."""
         nbytes, version = self.layouts[0].nbytes, config.version
         is_known = version == self.version and not here.are_several
-        again: Any = self._again if is_known else None
-        if again is not None:
+        if is_known and self.found is not None and self.found[0] is None:
+            again: Any = self.found[1]
             return RUNS[type(again)](again, nbytes, leaves)
         buffer = None if here.are_several else self.run_near(self.left, self.right, leaves, nbytes)
         if buffer is not None:
@@ -158,7 +157,8 @@ class _Summed(BoundOp):
         buffer = None if run is None else run(again, nbytes, leaves)
         if buffer is not None:
             self._keep_near()
-            self._again = again if is_known and self.met >= MEETINGS else None
+            if is_known:
+                self.found = None, again
         return buffer
 
     def run_first(self, variant: Hashable, leaves: tuple[Any, ...], ptr: int | None = None) -> list[Buffer] | None:
@@ -289,7 +289,7 @@ class InnerProduct(_Summed):
         self.met = 0
         self.rented = RENTED
         self.extra = FIRST
-        self.planned = self.executables = self.fused = self.direct = self._summed = self._again = None
+        self.planned = self.executables = self.found = self.fused = self.direct = self.gain = self._summed = None
         self.is_written = False
         self.left, self.right, self.cost = left, right, left.nbytes
         self.version = config.version
@@ -366,7 +366,8 @@ def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:
     product.met = 0
     product.rented = RENTED
     product.extra = FIRST
-    product.planned = product.executables = product.fused = product.direct = product._summed = product._again = None
+    product.planned = product.executables = product.found = product.fused = None
+    product.direct = product.gain = product._summed = None
     product.version = config.version
     return product  # type: ignore[no-any-return]
 

@@ -339,7 +339,7 @@ STATE = "_last", "_upload", "has_waited", "_beyond"
 def test_placement_learns_what_it_does_from_python(program, each, monkeypatch):
     code, outcomes, count = compile(program, "program", "exec"), [], 30
     monkeypatch.setattr(Balance, "_judge", lambda _: None)  # by when a few are weighed nothing moves
-    before = Balance._launched
+    before = Balance.launched
     for is_native in (True, False):
         told = []
 
@@ -347,7 +347,7 @@ def test_placement_learns_what_it_does_from_python(program, each, monkeypatch):
             told.append((size, gain, extra))
             return before(self, size, gain, extra=extra, times=times)
 
-        monkeypatch.setattr(Balance, "_launched", note)
+        monkeypatch.setattr(Balance, "launched", note)
         rng = numpy.random.default_rng(3)
         made = {"a": rng.random((64, 64)), "b": rng.random((64, 64)), "large": rng.random((100, 90))}
         with config.override(machine_code=is_native, offload_threshold=4096, adaptive_placement=True):
