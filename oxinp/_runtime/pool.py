@@ -41,7 +41,7 @@ from oxinp._runtime.stock import Stock
 from oxinp._runtime.timeline import settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable
 
     from oxinp._runtime.arena import Arena
     from oxinp._runtime.memory import Buffer
@@ -86,6 +86,21 @@ class _Alone:
         self._lock.release()
 
 
+class _Keeping:
+    """What `Pool.keeping_arrays` is, of all threads: before each product that has a spare way."""
+
+    __slots__ = ("_threads",)
+
+    def __init__(self, threads: set[int]) -> None:
+        self._threads = threads
+
+    def __enter__(self) -> None:
+        self._threads.add(-get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.discard(-get_ident())
+
+
 class Pool:
     """Memory of one device, cached by size class and stream.
 
@@ -108,6 +123,8 @@ class Pool:
     ----------
     allocate : Callable
         `Stock.allocate` of the default stream.
+    keeping_arrays : context manager
+        Lets the calling thread's requests fail inside a `with` block rather than have arrays evicted.
     owner : object
         The backend whose pool it is.
     used_nbytes, peak_nbytes, driver_allocations : int
@@ -144,6 +161,7 @@ class Pool:
         "allocate",
         "cut_nbytes",
         "driver_allocations",
+        "keeping_arrays",
         "limit_nbytes",
         "lock",
         "notes_uses",
@@ -173,6 +191,7 @@ class Pool:
         self._loose: dict[int, int] = {}  # sizes of driver allocations, by address, where there are arenas
         self._num_blocks = 0
         self._relieving: set[int] = set()  # threads inside the out-of-memory hooks; negative: inside `keeping_arrays`
+        self.keeping_arrays = _Keeping(self._relieving)
         self._flushing: set[int] = set()  # threads that are inside the hooks before growth
         self._blocks: dict[int, Block] = {}  # by address, used and free
         self._starts: list[int] | None = None  # their addresses in order, once somebody asks for a block by its middle
@@ -470,16 +489,6 @@ class Pool:
             return False
         self.notes_uses = False
         return True
-
-    @contextlib.contextmanager
-    def keeping_arrays(self) -> Iterator[None]:
-        """Let the calling thread's requests fail inside a `with` block rather than have arrays evicted."""
-        thread = -get_ident()
-        self._relieving.add(thread)
-        try:
-            yield
-        finally:
-            self._relieving.discard(thread)
 
     def _describe_shortage(self, nbytes: int) -> str:
         now = self.stats()

@@ -40,7 +40,7 @@ from oxinp._core.lazy.balance import (
 )
 from oxinp._core.lazy.handle import chain, host_view
 from oxinp._core.memory.layout import Layout
-from oxinp._core.ops.gather import BYTES_PER_INDEX, SELECT
+from oxinp._core.ops.gather import BYTES_PER_INDEX, SELECT, TAKE
 from tests.comparator import assert_same
 
 
@@ -150,7 +150,7 @@ def test_writes_of_ever_new_sizes_are_priced_as_what_comes_again(config):
 def test_what_is_gathered_by_ever_new_numbers_of_indices_is_weighed_each_time(monkeypatch):
     ours, seen = matrix(np), []
     np.evaluate(ours)
-    monkeypatch.setattr(Balance, "computed_call", lambda *_, times, **__: seen.append(times))
+    monkeypatch.setattr(Balance, "launched", lambda *_, times, **__: seen.append(times))
     for n in range(3, 15):
         np.evaluate(ours[np.asarray(numpy.arange(n))])
     assert seen == [1] * 12
@@ -1011,14 +1011,15 @@ def test_what_a_mask_selects_is_weighed_as_in_order(config, monkeypatch):
     ours, indices = matrix(np, (5000,)), np.asarray(numpy.arange(2000)[::-1].copy())
     mask = ours > 0.5
     np.evaluate(ours, indices, mask)
-    seen = []
-    monkeypatch.setattr(Balance, "computed_call", lambda _, __, cost, **___: seen.append(cost))
+    gains = []
+    monkeypatch.setattr(Balance, "launched", lambda _, __, gain, **___: gains.append(gain))
     np.evaluate(ours[indices])
-    assert seen == [2000 * (BYTES_PER_INDEX + 8)]
+    assert gains == [numpys_microseconds(2000 * (BYTES_PER_INDEX + 8)) - TAKE.price]
     places = np.flatnonzero(mask)
     found = ours[places]
     np.evaluate(found)
-    assert seen[-1] == pytest.approx(found.size * (IN_ORDER * BYTES_PER_INDEX + 8))
+    cost = found.size * (IN_ORDER * BYTES_PER_INDEX + 8)
+    assert gains[-1] == pytest.approx(numpys_microseconds(cost) - TAKE.price)
 
 
 def test_the_way_to_the_host_gets_longer_where_the_device_gains_more():

@@ -181,7 +181,7 @@ def test_a_request_that_has_another_way_leaves_arrays_alone(room, stats):
     room(4)
     arrays = [made(number)[0] for number in range(4)]
     backend = _runtime.current()
-    with pytest.raises(MemoryError), backend.pool.keeping_arrays():
+    with pytest.raises(MemoryError), backend.pool.keeping_arrays:
         backend.allocate(NBYTES)
     assert stats().evicted_bytes == 0
     assert all(map(is_there, arrays))

@@ -43,7 +43,7 @@ def taken():
     oxinp.cuda.limit_memory(0)
     backend, held = _runtime.current(), []
     size = 1 << oxinp.cuda.memory_stats().cached_nbytes.bit_length()
-    with backend.pool.keeping_arrays():
+    with backend.pool.keeping_arrays:
         while size >= LEAST:
             try:
                 held.append(backend.allocate(size))

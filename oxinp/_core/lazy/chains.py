@@ -197,14 +197,13 @@ def run_first(
     if launch is None:
         return None
     if target is None:
-        graph.program = run_with(launch, program)
+        graph.program = ONCE if program is None else run_with(launch, program)
     return run_again(launch, layout.nbytes, leaves, ptr, has_parts=graph.structure.has_parts)
 
 
-def run_with(launch: Again, program: ByArithmetic | None) -> ByArithmetic:
-    """Return what a graph has for a program that has run once more by arithmetic, with a launch, and before if any."""
-    now: ByArithmetic = ONCE if program is None else program.later
-    return ByArithmetic(now.later, launch)
+def run_with(launch: Again, program: Any) -> ByArithmetic:
+    """Return what a graph has for a program that has run once more by arithmetic, with a launch, which it keeps."""
+    return ByArithmetic(program.later.later, launch)
 
 
 def run_first_with(

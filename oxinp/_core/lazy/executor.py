@@ -238,7 +238,7 @@ class Executable:
                 return None
             run_steps(steps, (*[0] * len(bounds), *values))
             try:
-                with pool.keeping_arrays():
+                with pool.keeping_arrays:
                     buffers = [self.allocate(nbytes) for nbytes in bounds]
             except MemoryError:  # others have taken the room
                 return None

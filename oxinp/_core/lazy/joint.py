@@ -49,9 +49,10 @@ def fused(storage: Storage, value: Value, others: list[Storage]) -> Value | None
         bound = call.bound
         if (
             bound.op.fuse is not None
-            and call.is_from_here()
+            and (not here.are_several or call.is_from_here())
             and len(bound.layouts) == 1
             and (graph.leaves[place] is bound.layouts[0] or graph.leaves[place].same(bound.layouts[0]))
+            and (bound.fused is None or bound.fused.get((graph, place)) != (config.version, None))
             and sum([other is entry for other in leaves]) == 1
             and (bound.op.may_fuse is None or bound.op.may_fuse(bound, call.leaves))
             and not entry.is_held()

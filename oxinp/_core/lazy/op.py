@@ -437,7 +437,7 @@ class BoundOp:
                 if op.variant is None and len(self.layouts) == 1 and not here.are_several:
                     self.run_directly(executable)
                 return executable.run_all(leaves)
-            with device().pool.keeping_arrays():  # the other way costs less than their eviction
+            with device().pool.keeping_arrays:  # the other way costs less than their eviction
                 return executable.run_all(leaves)
         except MemoryError:
             if not op.has_spare:
@@ -465,7 +465,7 @@ class BoundOp:
             executable = self.executable()
             if not self.op.has_spare:
                 return executable.run_sized(leaves, sizes_of)
-            with device().pool.keeping_arrays():
+            with device().pool.keeping_arrays:
                 return executable.run_sized(leaves, sizes_of)
         except MemoryError:
             if not self.op.has_spare:

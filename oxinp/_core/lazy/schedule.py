@@ -222,7 +222,7 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
             if launch is None:
                 launch = chains.launch_of(graph.structure, graph.layout, graph.leaves, is_new=is_first)
             if launch is not None:
-                graph.program = chains.run_with(launch, program)
+                graph.program = chains.ONCE if program is None else chains.run_with(launch, program)
                 buffer = run_again(launch, graph.layout.nbytes, leaves, has_parts=graph.structure.has_parts)
         if buffer is None:
             if program is None or program.version != config.version:

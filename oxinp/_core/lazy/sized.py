@@ -50,7 +50,7 @@ def run_sized_once(
     is_early = sum(bounds) >= executor.MIN_BOUNDED and backend.pool.has_room(sum(bounds))
     if is_early:
         try:
-            with backend.pool.keeping_arrays():
+            with backend.pool.keeping_arrays:
                 follow(bounds)
         except MemoryError:  # others have taken the room
             made.clear()

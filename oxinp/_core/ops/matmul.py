@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from oxinp._core.lazy.handle import Handle, expression
 from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import MAX_WORK, keyed
 from oxinp._core.lazy.record import paired
-from oxinp._core.lazy.results import deferred, wrap_result
+from oxinp._core.lazy.results import deferred
 from oxinp._core.lazy.views import moved, view
 from oxinp._core.manipulation.copy import astype, copy
 from oxinp._core.manipulation.shape import reshape
@@ -34,9 +34,6 @@ from oxinp._core.reduction.reduce import reduce, reduced, reduced_over
 from oxinp._core.reduction.table import PRODUCTS
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 from oxinp._runtime import here
-
-if TYPE_CHECKING:
-    from oxinp._core.memory.storage import Value
 
 # Types that are multiplied as they are where the loop is one of wider ones: what is summed up is the same.
 WIDENED = {
@@ -296,23 +293,19 @@ def of_vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
 
 def launch(product: Product, a: Handle, b: Handle) -> Any:
     """Have a product computed when its value is needed, or at once."""
-    left, right = operand(a), operand(b)
-    if left is None or right is None:
-        return wrap_result(attempt(_deferred, product, a, b))
+    left = operand(a) or attempt(_computed, a)
+    right = operand(b) or attempt(_computed, b)
     return deferred(product, (left[0], right[0]), left[1] | right[1])
-
-
-def _deferred(product: Product, a: Handle, b: Handle) -> Value:
-    (left, mask), (right, other) = _computed(a), _computed(b)
-    (value,) = schedule.defer(product, (left, right), mask | other)
-    return value
 
 
 def _computed(handle: Handle) -> tuple[Any, int]:
     """Where an operand lies on the device, computed if it is pending, and the mask of that."""
-    value = expression(handle)
+    storage = handle._held or handle._storage
+    value: Any = storage.value
+    if value is None or value[0].layout is not handle._known:
+        value = expression(handle)
     if value[0].nodes:
-        value = schedule.materialise(handle._held or handle._storage)
+        value = schedule.materialise(storage)
     entry = value[1][0]
     if type(entry) is Pending and entry.call is not None:
         entry.call.run()

@@ -96,7 +96,7 @@ class Overwriting(BoundOp):
                 self.run_directly(executable)
             return [executable.run(leaves)]
         if not _is_too_large(executable.scratch_nbytes):
-            with suppress(MemoryError), device().pool.keeping_arrays():
+            with suppress(MemoryError), device().pool.keeping_arrays:
                 return [executable.run(leaves)]
         return [self.executable(SPARE).run(leaves)]
 
@@ -107,7 +107,7 @@ class Overwriting(BoundOp):
         scratch = None
         if executable.scratch_nbytes:
             if not _is_too_large(executable.scratch_nbytes):
-                with suppress(MemoryError), device().pool.keeping_arrays():
+                with suppress(MemoryError), device().pool.keeping_arrays:
                     scratch = executable.allocate(executable.scratch_nbytes)
             if scratch is None:
                 executable = self.executable(SPARE)

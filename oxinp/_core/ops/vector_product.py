@@ -149,7 +149,8 @@ class _Summed(BoundOp):
         if is_known and self.found is not None and self.found[0] is None:
             again: Any = self.found[1]
             return RUNS[type(again)](again, nbytes, leaves)
-        buffer = None if here.are_several else self.run_near(self.left, self.right, leaves, nbytes)
+        is_near = not (self.has_run or here.are_several)  # what runs again is worth to be kept
+        buffer = self.run_near(self.left, self.right, leaves, nbytes) if is_near else None
         if buffer is not None:
             return buffer
         again = self.plan_again(None)

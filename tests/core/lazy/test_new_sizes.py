@@ -18,6 +18,7 @@ from oxinp._core.memory import layout as memory_layout
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS, Recent
 from oxinp._core.ops import matmul, vector_product
+from oxinp._core.reduction import planning
 from oxinp._kernels.gemm import select
 from oxinp._kernels.reduce.plan import Reduction
 from tests.comparator import assert_same
@@ -393,6 +394,29 @@ def test_what_is_met_again_is_kept(data):
     assert all(graph is first for graph in others)
     assert all(graph is not first and graph.program is chains.ONCE for graph in graphs[:MEETINGS])
     assert isinstance(first.program, executor.Executable)
+
+
+def test_what_runs_again_by_arithmetic_is_not_looked_for_again(data, monkeypatch):
+    (x, y), (u, v) = data
+    matrices = x[: 16 * 50].reshape(50, 16), y[: 16 * 50].reshape(50, 16)
+    works = [
+        lambda: x[:500] * y[:500] + 1.0,  # one loop
+        lambda: matrices[0][1:, 1:] - matrices[1][1:, 1:],  # two
+        lambda: matrices[0][:, 1:].sum(axis=0),  # an operation
+    ]
+    expected = [u[:500] * v[:500] + 1.0, *(w[: 16 * 50].reshape(50, 16) for w in (u, v))]
+    expected[1:] = expected[1][1:, 1:] - expected[2][1:, 1:], expected[1][:, 1:].sum(axis=0)
+    for _ in range(MEETINGS + 3):
+        for work in works:
+            oxinp.evaluate(work())
+    looks = []
+    for module, name in ((chains, "line_of"), (chains, "matrix_of"), (planning, "plan_again")):
+        before = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *given, before=before, name=name: looks.append(name) or before(*given))
+    for _ in range(3):
+        for work, wanted in zip(works, expected, strict=True):
+            assert_same(work(), wanted)
+    assert not looks
 
 
 def rows_and_sums(np, x, y, k):

@@ -113,6 +113,37 @@ assert known(np.ndarray, "length") in written()
 """)
 
 
+def test_what_records_and_launches_is_written_while_the_driver_starts():
+    run("""
+from oxinp._core.lazy.schedule import materialise
+from oxinp._core.ops.vector_product import operand
+from oxinp._runtime import hooks
+for hook in hooks.while_starting:
+    hook()
+for each in (known(np.ndarray, "add"), known(np.ndarray, "subscript"), natives[materialise], natives[operand]):
+    assert each.read() == each.code not in (None, each.stub, each.before)
+assert natives[np.roll].code is None  # which few call
+repeat(install.EACH, lambda: np.roll(a, 1))
+assert natives[np.roll].code
+assert ((a + b)[3], a @ b, a[2]) == (7.0, 1360.0, 2.0)
+""")
+
+
+@pytest.mark.parametrize("setting", ["before", "after"])
+def test_nothing_is_written_ahead_without_machine_code(setting):
+    run(
+        "assert not written() and WRITERS not in sys.modules"
+        if setting == "before"
+        else """
+config.machine_code = False
+from oxinp._runtime import hooks
+for hook in hooks.while_starting:
+    hook()
+assert not written() and WRITERS not in sys.modules
+"""
+    )
+
+
 STATEMENTS = """
 length: len(a)
 subscript: a[2]
