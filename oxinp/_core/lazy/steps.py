@@ -262,7 +262,7 @@ class MappedLaunchStep(LaunchStep):
         found = [
             (values[place] + offset if offset else values[place])
             if spec is None
-            else _map(values[place] + offset, spec, maps)
+            else maps.get(values[place] + offset) or _map(values[place] + offset, spec, maps)
             for place, offset, spec, maps in self.parameters
         ]
         call = self.calls[self.pick(values)] = tuple(found)
