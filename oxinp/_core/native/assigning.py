@@ -15,12 +15,13 @@ from oxinp._core.lazy.expr import MAX_NDIM, Graph, Structure, scalar
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, followers
 from oxinp._core.lazy.record import COPY
 from oxinp._core.lazy.results import types
+from oxinp._core.lazy.straight import assign as _assign
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import Storage
 from oxinp._core.native import objects, writing
 from oxinp._core.native.apart import require_same
 from oxinp._core.native.function import FLOAT64, HELD, KNOWN, LIMIT, NONE, STORED_HOST, VALUE, VIEW
-from oxinp._core.native.given import ROOM, give, write_given
+from oxinp._core.native.given import ROOM, call_given, give, write_given
 from oxinp._core.native.launching import COMPUTED, ENTRIES, STRUCTURE
 from oxinp._core.native.leaves import PENDING, load_number
 from oxinp._core.native.making import (
@@ -70,6 +71,7 @@ def address_of(kind: type, part: int) -> int:
     require_usual(call)
     _load_value(call)
     _write_chain(call)
+    _assign_in_python(call)
     code.label("number")
     _require_plain(call)
     require_usual(call)
@@ -203,7 +205,7 @@ def _require_plain(call: Making) -> None:
 def _load_value(call: Making) -> None:
     """Let `r14` have the chain of the value, and the stack the storage whose value it is, if it has to be computed.
 
-    What calls that wait may compute along rows is left to Python.
+    Go to ``with calls`` for what calls that wait may compute along rows.
     """
     code, has_source, is_free = call.code, call.new_label(), call.new_label()
     code.set("rax", id(CALLS))
@@ -216,7 +218,7 @@ def _load_value(call: Making) -> None:
     call.unless_type("rdx", Graph, "undo")
     code.load("rdx", "rdx", GRAPH["nodes"])
     code.compare_number_with("rdx", SIZE, 0)
-    code.jump("undo", "ne")
+    code.jump("with calls", "ne")
     code.label(is_free)
     find_chain(call)
     code.load("rbx", "rsp", _ARRAY)
@@ -253,6 +255,20 @@ def _write_chain(call: Making) -> None:
     code.jump("undo", "e")
     code.set("r14", id(True))
     code.jump("give back")
+
+
+def _assign_in_python(call: Making) -> None:
+    """Lay out ``with calls``: Python writes the value, of which all that is to be found out first is known."""
+    code = call.code
+    code.label("with calls")
+    give(call, "rbx", "r12", "r13")
+    call_given(call, _assign, 3)
+    code.compare_number("rax", 0)
+    code.jump("raised", "e")
+    code.set("rcx", id(True))
+    code.compare("rax", "rcx")
+    code.jump("undo", "ne")
+    code.jump("done")
 
 
 def _fill(call: Making) -> None:

@@ -102,6 +102,31 @@ def test_what_comes_again_is_launched_by_machine_code(program, in_python, monkey
         assert numpy.asarray(made).tobytes() == numpy.asarray(program(oxinp, x, size)).tobytes()
 
 
+def kernels(xp, points):
+    n = len(points)
+    made = xp.zeros((n, n))
+    for i in range(0, n - 800, 3):
+        difference = points[i:] - points[i]
+        made[i, i:] = xp.exp(-0.5 * (difference * difference).sum(axis=1))
+    return made
+
+
+def test_what_is_written_of_reductions_is_located_by_machine_code(config):
+    config.adaptive_placement = False
+    points = numpy.random.default_rng(6).random((860, 12))
+    ours = oxinp.array(points)
+    oxinp.evaluate(ours)
+    assert_same(kernels(oxinp, ours), kernels(numpy, points), ulp=32)  # sums of another order
+    entered = []
+    sys.setprofile(lambda frame, event, _: event == "call" and entered.append(frame.f_code.co_name))
+    try:
+        kernels(oxinp, ours)
+    finally:
+        sys.setprofile(None)
+    assert entered.count("row_launch") > 15
+    assert entered.count("setitem") <= 2  # the first, into an array that is not filled yet
+
+
 def test_a_result_that_an_array_has_is_computed_apart(in_python):
     x, found = vector(oxinp), []
     again(scaled, x)
