@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
-from oxinp._core.lazy.handle import Handle, expression
+from oxinp._core.lazy.handle import Handle, expression, upload_first
 from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import MAX_WORK, keyed
-from oxinp._core.lazy.record import paired
+from oxinp._core.lazy.record import paired, uploaded_for
 from oxinp._core.lazy.results import deferred, wrap_result
 from oxinp._core.lazy.views import moved, view
 from oxinp._core.manipulation.copy import astype, copy
@@ -264,8 +265,9 @@ def _shares_right(left: Layout, right: Layout) -> bool:
 
 def _rows_as_one(shape: tuple[int, ...], dtype: np.dtype[Any] | None, a: Handle, b: Handle) -> Any:
     """Multiply the rows of all matrices of a stack by the same matrix, in one product."""
-    rows = reshape(a, (-1, a._layout.shape[-1]))
-    return reshape(matmul(rows, reshape(b, b._layout.shape[-2:]), dtype), shape)
+    right = b._known or b._layout
+    rows = reshape(a, (-1, (a._known or a._layout).shape[-1]))
+    return reshape(matmul(rows, b if right.ndim == 2 else reshape(b, right.shape[-2:]), dtype), shape)
 
 
 def _columns_as_one(shape: tuple[int, ...], dtype: np.dtype[Any] | None, a: Handle, b: Handle) -> Any:
@@ -281,6 +283,8 @@ def _of_bits(product: Product, bits: np.dtype[Any], a: Handle, b: Handle) -> Any
 def of_vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     """Multiply and sum up, lazily: every element is used once, so there is nothing for tiles to share."""
     first, second = left.shape, right.shape
+    if len(first) == 1 or len(second) == 1:
+        _upload_vector(*((a, b) if len(first) == 1 else (b, a)))
     if len(second) == 1:
         if len(first) == 2 and _is_turned(left):  # as `VectorProduct` is summed up
             return contract(moved(b, np.expand_dims, -1), moved(a, np.matrix_transpose), -2)
@@ -294,12 +298,27 @@ def of_vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     return moved(contract(moved(a, np.matrix_transpose), b, -2), np.expand_dims, -2)
 
 
+def _upload_vector(vector: Handle, other: Handle) -> None:
+    """Upload a vector that is on the host, if it is multiplied on the device: to view it there takes arithmetic."""
+    storage = vector._held or vector._storage
+    if storage.value is None and current() is quiet.state:
+        uploaded_for(storage, other._held or other._storage)
+
+
 def launch(product: Product, a: Handle, b: Handle) -> Any:
     """Have a product computed when its value is needed, or at once."""
-    left, right = operand(a), operand(b)
+    left, right = operand(a) or _uploaded(a), operand(b) or _uploaded(b)
     if left is None or right is None:
         return wrap_result(attempt(_deferred, product, a, b))
     return deferred(product, (left[0], right[0]), left[1] | right[1])
+
+
+def _uploaded(handle: Handle) -> tuple[Any, int] | None:
+    """Return where an array lies on the device that is on the host, uploaded now; None for any other."""
+    storage = handle._held or handle._storage
+    if storage.value is not None or attempt(upload_first, storage) is None:
+        return None
+    return operand(handle)
 
 
 def _deferred(product: Product, a: Handle, b: Handle) -> Value:
