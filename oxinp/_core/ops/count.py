@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import check_placement
-from oxinp._core.lazy.results import is_device_scalar
-from oxinp._core.lazy.scalars import value_of
 from oxinp._core.lazy.views import view_at
 from oxinp._core.manipulation.copy import astype, own
 from oxinp._core.manipulation.shape import ravel
@@ -25,8 +22,9 @@ from oxinp._core.ops import binned, creation
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
-from oxinp._core.reduction.reduce import again, reduce
-from oxinp._core.reduction.table import MAX, MIN
+from oxinp._core.reduction.extrema import extrema
+from oxinp._core.reduction.reduce import reduce
+from oxinp._core.reduction.table import MAX
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
 from oxinp._runtime import hooks
@@ -36,6 +34,7 @@ _UNSIGNED = {np.dtype(name).itemsize: np.dtype(name) for name in ("u1", "u2", "u
 MAX_BINS = 1 << 31
 MAX_MISSES = 2  # of a guess, after which it is not made any more
 MAX_EDGES, MAX_EDGES_NBYTES = 16, 1 << 14  # arrays of edges that are kept, and bytes of each
+MAX_EDGE = 2.0**126  # between which, and its negative, no distance overflows
 MAX_EXACT = 2.0**53  # of integers that f64 holds
 
 
@@ -178,28 +177,23 @@ def edges_of(array: Handle, bins: Any, limits: Any) -> tuple[np.ndarray[Any, Any
     is_uniform = type(bins) is int or np.ndim(bins) == 0
     if limits is not None or not is_uniform:
         return np.histogram_bin_edges(np.empty(0, dtype), bins, limits), is_uniform
-    seen = _extrema(array, dtype)
+    seen = extrema(array)
     return (_spanning(dtype, seen.tobytes(), bins).copy() if type(bins) is int else _between(seen, bins)), True
 
 
-def _extrema(array: Handle, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """Return the least and the greatest element, waiting for them once."""
-    found = []
-    for row in (MIN, MAX):
-        scalar = again(row, array, (), {}) if (array._held or array._storage).host is None else None
-        found.append(reduce(row, array) if scalar is None else scalar)
-    evaluate(*found)
-    return np.array([value_of(each) if is_device_scalar(each) else each for each in found], dtype)
-
-
 @lru_cache(MAX_EDGES)
-def _spanning(dtype: np.dtype[Any], extrema: bytes, bins: int) -> np.ndarray[Any, Any]:
+def _spanning(dtype: np.dtype[Any], seen: bytes, bins: int) -> np.ndarray[Any, Any]:
     """Return NumPy's edges from the least element to the greatest one."""
-    return _between(np.frombuffer(extrema, dtype), bins)
+    return _between(np.frombuffer(seen, dtype), bins)
 
 
-def _between(extrema: np.ndarray[Any, Any], bins: Any) -> np.ndarray[Any, Any]:
-    return np.histogram_bin_edges(extrema, bins)
+def _between(seen: np.ndarray[Any, Any], bins: Any) -> np.ndarray[Any, Any]:
+    least, greatest = seen
+    if type(bins) is int and bins > 0 and seen.dtype in (FLOAT32, FLOAT64) and np.abs(seen).max() < MAX_EDGE:
+        edges = np.linspace(least, greatest, bins + 1, dtype=seen.dtype)  # NumPy's way, without what it looks at before
+        if (edges[:-1] < edges[1:]).all():
+            return edges
+    return np.histogram_bin_edges(seen, bins)
 
 
 @lru_cache(MAX_EDGES, typed=True)
