@@ -87,7 +87,14 @@ def express(
     if current() is not quiet.state and checks() is not None and operation.raises is not None:
         operation, operands = flagged(operation, operands, target, where)
     while True:
-        values = [chain(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
+        values = [
+            (known, (x,), 0)  # `_scalar_value`, spelled out
+            if (known := _SCALARS.get(type(x))) is not None
+            else chain(x)
+            if isinstance(x, Handle)
+            else _scalar_value(x)
+            for x in operands
+        ]
         positions = None
         leaves: tuple[Any, ...] = ()
         mask = 0

@@ -178,7 +178,8 @@ def edges_of(array: Handle, bins: Any, limits: Any) -> tuple[np.ndarray[Any, Any
     if limits is not None or not is_uniform:
         return np.histogram_bin_edges(np.empty(0, dtype), bins, limits), is_uniform
     seen = extrema(array)
-    return (_spanning(dtype, seen.tobytes(), bins).copy() if type(bins) is int else _between(seen, bins)), True
+    is_kept = type(bins) is int and 0 < bins * seen.itemsize < MAX_EDGES_NBYTES
+    return (_spanning(dtype, seen.tobytes(), bins).copy() if is_kept else _between(seen, bins)), True
 
 
 @lru_cache(MAX_EDGES)

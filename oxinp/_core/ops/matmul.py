@@ -16,7 +16,7 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
-from oxinp._core.lazy.handle import Handle, expression, upload_first
+from oxinp._core.lazy.handle import Handle, expression, found, upload_first
 from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import MAX_WORK, keyed
 from oxinp._core.lazy.record import paired, uploaded_for
@@ -82,7 +82,7 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     off, ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is
     computed, and mirrored.
     """
-    left, right = a._known or a._layout, b._known or b._layout
+    left, right = a._known or found(a), b._known or found(b)
     if left.ndim == 1 and left.shape == right.shape and left.dtype is right.dtype and dtype is None and left.size:
         total = vector_product.inner(a, b)
         return contract(a, b, -1) if total is None else total  # as `Product` decides, without one
@@ -124,8 +124,8 @@ def cost(left: Layout, right: Layout) -> float:
 
     Of two vectors it is less: the host would wait for their product, which is a number.
     """
-    found = product_of(left, right).cost
-    return found / MAX_WORK if left.ndim == right.ndim == 1 else found
+    nbytes = product_of(left, right).cost
+    return nbytes / MAX_WORK if left.ndim == right.ndim == 1 else nbytes
 
 
 def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
@@ -283,8 +283,10 @@ def _of_bits(product: Product, bits: np.dtype[Any], a: Handle, b: Handle) -> Any
 def of_vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     """Multiply and sum up, lazily: every element is used once, so there is nothing for tiles to share."""
     first, second = left.shape, right.shape
-    if len(first) == 1 or len(second) == 1:
-        _upload_vector(*((a, b) if len(first) == 1 else (b, a)))
+    if len(first) == 1 and (a._held or a._storage).value is None:
+        _upload_vector(a, b)
+    elif len(second) == 1 and (b._held or b._storage).value is None:
+        _upload_vector(b, a)
     if len(second) == 1:
         if len(first) == 2 and _is_turned(left):  # as `VectorProduct` is summed up
             return contract(moved(b, np.expand_dims, -1), moved(a, np.matrix_transpose), -2)
@@ -300,9 +302,8 @@ def of_vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
 
 def _upload_vector(vector: Handle, other: Handle) -> None:
     """Upload a vector that is on the host, if it is multiplied on the device: to view it there takes arithmetic."""
-    storage = vector._held or vector._storage
-    if storage.value is None and current() is quiet.state:
-        uploaded_for(storage, other._held or other._storage)
+    if current() is quiet.state:
+        uploaded_for(vector._held or vector._storage, other._held or other._storage)
 
 
 def launch(product: Product, a: Handle, b: Handle) -> Any:
