@@ -19,10 +19,10 @@ from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, FLOAT64, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import binned, creation
+from oxinp._core.ops.extrema import extrema
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
-from oxinp._core.reduction.extrema import extrema
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import MAX
 from oxinp._core.ufunc.object import OBJECTS
