@@ -172,7 +172,12 @@ def _turns_of(shape: tuple[int, ...], shift: Any, axis: Any) -> dict[int | None,
     return {along: turn % shape[along] for along, turn in turns.items() if shape[along] and turn % shape[along]}  # type: ignore[index]
 
 
-@implements("reshape", is_hosted=False)
+def _reshaped(a: Any, *shape_: Any, **options: Any) -> Any:
+    """Return an array of ours with a shape that is said alone; None for anything else."""
+    return None if options or len(shape_) != 1 or type(shape_[0]) not in (tuple, int) else _reshape(a, *shape_)
+
+
+@implements("reshape", is_hosted=False, ahead=_reshaped)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: bool | None = None) -> Any:
     """See `numpy.reshape`."""
     if shape is None or newshape is not None or is_array(shape):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,41 @@ import numpy as np
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.placement import may_be_host
+from oxinp._core.lazy.record import express, settled
+from oxinp._core.lazy.results import wrap_pending
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 _NoValue = np._NoValue
 
 
-@implements("clip")
+@cache
+def _range_of(dtype: np.dtype[Any]) -> tuple[int, int]:
+    """Return the least and the largest integer of a dtype."""
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)
+
+
+def _clipped(a: Any, *limits: Any, **options: Any) -> Any:
+    """Return an array that is on the device between two numbers of Python's; None for anything else."""
+    if options or len(limits) != 2 or not _NUMBERS.issuperset(map(type, limits)):
+        return None
+    layout = a._known or a._layout
+    if layout.dtype.kind in "iu":
+        least, largest = _range_of(layout.dtype)
+        if limits[0] <= least or limits[1] >= largest:
+            return None
+    if not layout.ndim or may_be_host(a._held or a._storage):
+        return None
+    return settled(wrap_pending(express(_CLIP._operations_for((a, *limits))[0], (a, *limits))))
+
+
+_CLIP = UFUNC_OBJECTS["clip"]
+_NUMBERS = frozenset({int, float})
+
+
+@implements("clip", ahead=_clipped)
 def clip(
     a: Any,
     a_min: Any = _NoValue,
@@ -36,7 +65,7 @@ def clip(
         raise Unsupported("a NumPy array to write to")
     a = as_ours(a)
     if a._layout.dtype.kind in "iu":  # Python integers beyond the dtype limit nothing
-        least, largest = np.iinfo(a._layout.dtype).min, np.iinfo(a._layout.dtype).max
+        least, largest = _range_of(a._layout.dtype)
         low = None if type(low) is int and low <= least else low
         high = None if type(high) is int and high >= largest else high
     limits = [limit for limit in (low, high) if limit is not None]

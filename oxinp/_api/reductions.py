@@ -13,7 +13,7 @@ from oxinp._core.lazy.results import types
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.memory.dtypes import BOOL, INT64
 from oxinp._core.ops.gather import need_kernel
-from oxinp._core.reduction import table
+from oxinp._core.reduction import scan, table
 from oxinp._core.reduction.reduce import again
 from oxinp._core.reduction.table import SCANNED, Arguments
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
@@ -55,9 +55,9 @@ def _front(row: Any, arguments: Arguments, compute: Callable[..., Any]) -> Calla
     return function
 
 
-def _again(row: table.ReductionRow) -> Callable[..., Any]:
+def _again(row: Any, ask: Callable[..., Any] = again) -> Callable[..., Any]:
     """Return what is asked first for an array that is on the device."""
-    return lambda a, *args, **kwargs: again(row, a, args, kwargs)
+    return lambda a, *args, **kwargs: ask(row, a, args, kwargs)
 
 
 _COMPUTED_BY = {
@@ -71,7 +71,7 @@ for _row in table.REDUCTIONS:
         _front(_row, _OTHER_ARGUMENTS.get(_row, _row.arguments), _compute)
     )
 for _scan in (table.CUMSUM, table.CUMPROD, table.NANCUMSUM, table.NANCUMPROD):
-    implements(_scan.name)(_front(_scan, SCANNED, cumulated))
+    implements(_scan.name, ahead=_again(_scan, scan.again))(_front(_scan, SCANNED, cumulated))
 
 
 @implements("ptp")

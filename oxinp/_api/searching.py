@@ -86,7 +86,17 @@ _STABLE = _KINDS[3:]
 _HAS_DESCENDING = np.lib.NumpyVersion(np.__version__) >= "2.5.0"
 
 
-@implements("sort")
+def _is_of_line(axis: Any, kind: Any) -> bool:
+    """Whether a vector is sorted, in whatever way."""
+    return type(axis) is int and -1 <= axis <= 0 and (kind is None or type(kind) is str) and kind in _KINDS
+
+
+def _sort_line(a: Any, axis: Any = -1, kind: Any = None, *others: Any, **options: Any) -> Any:
+    """Return a vector that is on the device sorted; None for anything else."""
+    return None if others or options or not _is_of_line(axis, kind) else sorts.of_line(sorts.SORT, a)
+
+
+@implements("sort", ahead=_sort_line)
 def sort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = _NoValue
 ) -> Any:
@@ -97,8 +107,9 @@ def sort(
 
 def _argsort_line(a: Any, axis: Any = -1, kind: Any = None, *others: Any, **options: Any) -> Any:
     """Return the order of a vector that is on the device; None for anything else."""
-    is_plain = type(axis) is int and -1 <= axis <= 0 and (kind is None or type(kind) is str) and kind in _KINDS
-    return sorts.argsort_line(a, is_stable=kind in _STABLE) if is_plain and not others and not options else None
+    if others or options or not _is_of_line(axis, kind):
+        return None
+    return sorts.of_line(sorts.STABLE_ARGSORT if kind in _STABLE else sorts.ARGSORT, a)
 
 
 @implements("argsort", ahead=_argsort_line)

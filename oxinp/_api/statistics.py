@@ -10,8 +10,9 @@ from oxinp._api.fronts import as_ours, implements, reduced
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import fetch
+from oxinp._core.lazy.results import types
 from oxinp._core.ops import count
-from oxinp._core.ops.creation import asarray
+from oxinp._core.ops.creation import asarray, from_host
 from oxinp._core.reduction import table
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
@@ -27,7 +28,19 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     return count.bincount(as_ours(x), int(minlength), given)
 
 
-@implements("histogram")
+def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+    """Do as `histogram` does of arrays of ours, for edges with equal distances; None for anything else."""
+    if type(bins) is not int or density or (weights is not None and type(weights) is not types.ndarray):
+        return None
+    edges, is_uniform = count.edges_of(a, bins, range)
+    if weights is None:
+        counts = count.histogram(a, edges, is_uniform=is_uniform)
+    else:
+        counts = count.weighted_histogram(a, edges, weights, is_uniform=is_uniform)
+    return counts, from_host(edges)
+
+
+@implements("histogram", ahead=_histogram)
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """See `numpy.histogram`."""
     if isinstance(a, np.ndarray) and type(a) is not np.ndarray:
@@ -41,7 +54,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     if weights is None:
         counts = count.histogram(array, on_host, is_uniform=is_uniform)
     else:
-        counts = count.weighted_histogram(array, on_host, as_ours(weights))
+        counts = count.weighted_histogram(array, on_host, as_ours(weights), is_uniform=is_uniform)
     if density:
         widths = asarray(np.array(np.diff(on_host), float))
         divide = UFUNC_OBJECTS["divide"]

@@ -110,9 +110,21 @@ from oxinp._kernels.scan.chained import ScanChainedSpec
 from oxinp._kernels.scan.chained_columns import ScanChainedColumnsSpec
 from oxinp._kernels.scan.columns import ScanColumnsSpec
 from oxinp._kernels.scan.rows import ScanRowsSpec
-from oxinp._kernels.sort import bitonic, count, histogram, network, onesweep, partition, search, search_tree, select
+from oxinp._kernels.sort import (
+    bins,
+    bitonic,
+    count,
+    histogram,
+    network,
+    onesweep,
+    partition,
+    search,
+    search_tree,
+    select,
+)
 from oxinp._kernels.sort import block as sort_block
 from oxinp._kernels.sort import plan as sort
+from oxinp._kernels.sort.bins import BinsSpec
 from oxinp._kernels.sort.bitonic import BitonicSpec
 from oxinp._kernels.sort.block import BlockSpec
 from oxinp._kernels.sort.count import CountSpec
@@ -670,7 +682,13 @@ def sort_specs() -> list[Any]:
         for edge, is_uniform in ((None, False), (f32, False), (f32, True), (f64, False), (f64, True))
         if (type_.is_float and edge is not None) or (type_.is_integer and edge is not f32)
     )
-    return list(dict.fromkeys([*found, *searches, *trees, *tables, *counts]))
+    numbers = (
+        BinsSpec(type_, edge)
+        for type_ in types
+        for edge in (f32, f64)
+        if type_.is_float or (type_.is_integer and edge is f64)
+    )
+    return list(dict.fromkeys([*found, *searches, *trees, *tables, *counts, *numbers]))
 
 
 def _forms_of_log1p(variate: Variate, *, is_usual: bool) -> tuple[str, ...]:
@@ -836,6 +854,7 @@ FAMILIES: dict[type, Any] = {
     SelectRanksSpec: select,
     PartitionSpec: partition,
     ConvolveSpec: direct,
+    BinsSpec: bins,
     CountSpec: count,
     FillSpec: random_fill,
     TilesSpec: random_tiles,

@@ -144,3 +144,75 @@ def test_errors_of_histograms():
             np.histogram(x, **wrong)
         with pytest.raises(type(ours.value)):
             numpy.histogram(numpy.array([1.0, numpy.nan]), **wrong)
+
+
+@pytest.mark.parametrize("code", "fdiB")
+@pytest.mark.parametrize("has_gaps", [False, True])
+def test_weights_between_equidistant_edges(code, has_gaps, kernels, stats):
+    rng = numpy.random.default_rng(5)
+    x = (rng.standard_normal(800) * 2 if code in "fd" else rng.integers(0, 50, 800)).astype(code)
+    x[:500] = numpy.round(x[:500], 1)
+    for dtype in ("d", "i"):
+        weights = rng.integers(-9, 9, x.size).astype(dtype)
+        a, b = (x.reshape(-1, 8)[:, ::2], weights.reshape(-1, 8)[:, ::2]) if has_gaps else (x, weights)
+        ours = [np.asarray(x), np.asarray(weights)]
+        ours = [each.reshape(-1, 8)[:, ::2] for each in ours] if has_gaps else ours
+        for options in ({}, {"range": (-1.5, 2.5)}, {"range": (0.25, 3), "bins": 30}, {"bins": [0, 0.5, 0.5, 1, 9]}):
+            found = np.histogram(ours[0], weights=ours[1], **options)
+            for mine, theirs in zip(found, numpy.histogram(a, weights=b, **options), strict=True):
+                assert_same(mine, theirs)
+                assert mine.base is None
+    assert any("bins" in text for text in kernels)
+    assert not any("search" in text and "bins" in text for text in kernels)
+    assert not fallbacks(stats)
+
+
+def test_weights_are_those_when_the_histogram_was_asked_for():
+    rng = numpy.random.default_rng(6)
+    x, weights = rng.random(3000), rng.integers(0, 9, 3000).astype(float)
+    ours, given = np.asarray(x), np.asarray(weights)
+    found = np.histogram(ours, 20, weights=given)[0]
+    given[:] = 0
+    ours += 1
+    assert_same(found, numpy.histogram(x, 20, weights=weights)[0])
+    found += 1
+    assert_same(found, numpy.histogram(x, 20, weights=weights)[0] + 1)
+
+
+def test_edges_that_are_kept_are_nobodys():
+    x = numpy.random.default_rng(7).random(3000)
+    for options in ({}, {"range": (0.0, 1.0)}):
+        for _ in range(3):
+            _, edges = np.histogram(np.asarray(x), 10, **options)
+            assert_same(edges, numpy.histogram(x, 10, **options)[1])
+            edges *= 0
+    low = numpy.where(x < 0.5, -0.0, x)
+    for given in (low, numpy.where(x < 0.5, 0.0, x)):  # zeros are equal, edges are not
+        assert_same(np.histogram(np.asarray(given), 10)[1], numpy.histogram(given, 10)[1])
+
+
+@pytest.mark.parametrize("code", "fd")
+def test_edges_between_any_extrema(code, stats):
+    rng = numpy.random.default_rng(8)
+    ends = [
+        (0, 1e-3),
+        (-1e-3, 1e-3),
+        (5, 5),
+        (0, 0),
+        (1e37, 3e37),
+        (-1e37, 3e38),
+        (1, numpy.nextafter(1, 2)),
+        (3e-310, 1),
+    ]
+    for low, high in [*ends, *rng.standard_normal((8, 2)) * 10.0 ** rng.integers(-5, 6, (8, 1))]:
+        x = numpy.array([low, high, *[(low + high) / 2] * 5], code)
+        for bins in (1, 7):
+            try:
+                expected = numpy.histogram(x, bins)
+            except ValueError as error:
+                with pytest.raises(ValueError, match=str(error)[:20]):
+                    np.histogram(np.asarray(x), bins)
+                continue
+            for mine, theirs in zip(np.histogram(np.asarray(x), bins), expected, strict=True):
+                assert_same(mine, theirs)
+    assert not fallbacks(stats)

@@ -12,15 +12,16 @@ from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.state import OVER, checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
+from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.combining import UNALIGNED, combine, known_join, may_join, renew
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Placed, Record, Unsupported, cast, leaf, remember, scalar
 from oxinp._core.lazy.flagged import flagged
-from oxinp._core.lazy.handle import Handle, chain, host_view
+from oxinp._core.lazy.handle import Handle, chain, host_view, upload_first
 from oxinp._core.lazy.results import is_device_scalar, wrap_host, wrap_pending
 from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
-from oxinp._core.memory.storage import SHARED, Value
+from oxinp._core.memory.storage import SHARED, Storage, Value
 from oxinp._kernels.flags import CASTS
 
 MAX_CHECKED = 1 << 10
@@ -86,7 +87,14 @@ def express(
     if current() is not quiet.state and checks() is not None and operation.raises is not None:
         operation, operands = flagged(operation, operands, target, where)
     while True:
-        values = [chain(x) if isinstance(x, Handle) else _scalar_value(x) for x in operands]
+        values = [
+            (known, (x,), 0)  # `_scalar_value`, spelled out
+            if (known := _SCALARS.get(type(x))) is not None
+            else chain(x)
+            if isinstance(x, Handle)
+            else _scalar_value(x)
+            for x in operands
+        ]
         positions = None
         leaves: tuple[Any, ...] = ()
         mask = 0
@@ -131,13 +139,22 @@ def express(
 
 
 def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
-    """Record `operation` on two arrays that are on the device, where one look-up or arithmetic does it; else None.
+    """Record `operation` on two arrays, where one look-up or arithmetic does it and the device computes it; else None.
 
-    Nothing is made for the result but its value: it is an operand of something else.
+    Nothing is made for the result but its value: it is an operand of something else. An array that is on the host is
+    uploaded where the other one stays on the device.
     """
-    u, v = (a._held or a._storage).value, (b._held or b._storage).value
-    if u is None or v is None or current() is not quiet.state:
+    if current() is not quiet.state:
         return None
+    one, other = a._held or a._storage, b._held or b._storage
+    u, v = one.value, other.value
+    if u is None or v is None:
+        if u is None:
+            u = None if v is None else uploaded_for(one, other)
+        else:
+            v = uploaded_for(other, one)
+        if u is None or v is None:
+            return None
     if u[0].layout is not a._known:
         u = chain(a)
         v = (b._held or b._storage).value or v  # which that may have computed
@@ -169,6 +186,11 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
         )
         return paired(operation, a, b) if is_computed else None
     return record.graph, leaves if place is not None else leaves + others, mask | bits
+
+
+def uploaded_for(storage: Storage, other: Storage) -> Value | None:
+    """Return the device side of what is on the host, uploaded where another operand stays on the device; else None."""
+    return None if other.host is not None or placement.may_be_host(other) else attempt(upload_first, storage)
 
 
 ANYHOW = "anyhow"

@@ -179,7 +179,7 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
     TypeError
         `casting` does not allow it.
     """
-    if casting == "same_value" or is_dtype_class(dtype):
+    if casting == "same_value" or (type(dtype) is not np.dtype and is_dtype_class(dtype)):
         # Depends on the elements: whether the cast is allowed, or how long the strings are.
         options = {"order": order, "casting": casting, "copy": copy_wanted}
         return call(np.ndarray.astype, (array, dtype), options, name="ndarray.astype")
@@ -190,21 +190,22 @@ def astype(array: Handle, dtype: Any, order: Any = "K", casting: Any = "unsafe",
         is_copied = copy_wanted or seen.dtype != target
         if is_copied and max(seen.nbytes, seen.size * target.itemsize) < config.offload_threshold:
             return wrap_host(_on_host(np.ndarray.astype, seen.dtype, target, seen, target, order, casting))
-    source = array._layout.dtype
+    layout, storage = array._known or array._layout, array._held or array._storage
+    source = layout.dtype
     if casting != "unsafe":
         np.empty(0, source).astype(target, casting=casting)  # raises what NumPy raises
     order = order_of(order, "K")
-    if source == target and not copy_wanted and has_order(array._layout, order):
+    if source == target and not copy_wanted and has_order(layout, order):
         return array
-    larger = max(array._layout.nbytes, array._layout.size * target.itemsize)
-    if is_hosted((array,)) and placement.is_host(larger):
+    if placement.may_be_host(storage) and placement.is_host(max(layout.nbytes, layout.size * target.itemsize)):
         return wrap_host(_on_host(np.ndarray.astype, source, target, host_view(array), target, order))
-    axes = axes_of(array._layout, order)
+    axes = None if order != "F" and layout.is_contiguous else axes_of(layout, order)
     if axes is not None:
         return permuted(array, axes, lambda turned: astype(turned, target, "C"))
-    warn_of_lost_parts(source, target)
+    if source.kind == "c":
+        warn_of_lost_parts(source, target)
     try:
-        return settled(wrap_pending(express(COPY, (array,), Layout.of(target, array._layout.shape)), as_array=True))
+        return settled(wrap_pending(express(COPY, (array,), Layout.of(target, layout.shape)), as_array=True))
     except Unsupported:
         return call(np.ndarray.astype, (array, target), {"order": order}, name="ndarray.astype")
 

@@ -17,8 +17,10 @@ from oxinp._core.manipulation.copy import copy, own
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT64, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, creation, scatter
+from oxinp._core.ops.gather import BYTES_PER_INDEX, UINT64
 from oxinp._core.ops.keys import locate
-from oxinp._core.ops.updates import add_in_order
+from oxinp._core.ops.perform import perform_on_device
+from oxinp._core.ops.updates import FAMILY, lowering
 from oxinp._kernels.plan import Argument, Fill, Plan
 
 NUM_REPORTED = 2
@@ -36,6 +38,34 @@ def _infer(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]: 
     return (parameters[0],)
 
 
+def _infer_sums(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(FLOAT64, (parameters[0],)),)
+
+
+def _plan_sums(bound: BoundOp) -> Plan:
+    """The plan that fills with zeros, then adds."""
+    index, (count,), type_ = bound.graphs[0].layout, bound.parameters, DEVICE_TYPES[FLOAT64]
+    plan: Plan = importlib.import_module(FAMILY).update(
+        index.size,
+        count,
+        1,
+        type_,
+        DEVICE_TYPES[index.dtype],
+        lowering("add", FLOAT64),
+        device().capability,
+        is_scalar=False,
+        is_sum=True,
+    )
+    return Plan((Fill(Argument("out0"), count * type_.nbytes, 0), *plan.steps), plan.scratch_nbytes)
+
+
+def _cost_of_sums(layouts: tuple[Layout, ...], parameters: Any) -> float:  # noqa: ARG001
+    return 2 * BYTES_PER_INDEX * layouts[0].size
+
+
+SUMS = Op("sums of weights by number", _plan_sums, _infer_sums, cost=_cost_of_sums, price=40.0)
+
+
 def sums(index: Handle, weights: Handle, count: int) -> Any:
     """Return the sums of weights by number, f64, in the order of weights that are few; see `numpy.bincount`.
 
@@ -45,10 +75,8 @@ def sums(index: Handle, weights: Handle, count: int) -> Any:
         From 0 to ``count - 1``.
     weights : Handle, (N,), float64
     """
-    result = creation.zeros(count, np.float64)
-    selected = advanced.Selection(result, index, index._layout.shape, 0, 1, True, None, False)
-    add_in_order(selected, weights)
-    return result
+    given = weights if (weights._known or weights._layout).is_aligned else copy(weights)
+    return perform_on_device(SUMS, (index, given, (UINT64, 0)), (count,))
 
 
 def _plan_within(bound: BoundOp) -> Plan:

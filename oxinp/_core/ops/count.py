@@ -9,30 +9,32 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.lazy import placement
-from oxinp._core.lazy.evaluate import evaluate
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.record import check_placement
-from oxinp._core.lazy.views import view, view_at
-from oxinp._core.manipulation.copy import astype
+from oxinp._core.lazy.views import view_at
+from oxinp._core.manipulation.copy import astype, own
 from oxinp._core.manipulation.shape import ravel
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32, FLOAT64, INT64
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import binned, creation
+from oxinp._core.ops.extrema import extrema
 from oxinp._core.ops.perform import perform_on_device
 from oxinp._core.ops.sort import searchsorted
 from oxinp._core.ops.where import where
 from oxinp._core.reduction.reduce import reduce
-from oxinp._core.reduction.table import MAX, MIN
+from oxinp._core.reduction.table import MAX
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
 from oxinp._runtime import hooks
 
+INT32 = np.dtype(np.int32)
 _UNSIGNED = {np.dtype(name).itemsize: np.dtype(name) for name in ("u1", "u2", "u4", "u8")}
 MAX_BINS = 1 << 31
 MAX_MISSES = 2  # of a guess, after which it is not made any more
 MAX_EDGES, MAX_EDGES_NBYTES = 16, 1 << 14  # arrays of edges that are kept, and bytes of each
+MAX_EDGE = 2.0**126  # between which, and its negative, no distance overflows
 MAX_EXACT = 2.0**53  # of integers that f64 holds
 
 
@@ -56,11 +58,27 @@ def _plan_count(bound: BoundOp) -> Plan:
 COUNT = Op("count", _plan_count, _infer_count)
 
 
+def _infer_bins(layouts: tuple[Layout, ...], parameters: Any) -> tuple[Layout, ...]:  # noqa: ARG001
+    return (Layout.of(INT32, layouts[0].shape),)
+
+
+def _plan_bins(bound: BoundOp) -> Plan:
+    elements, edges = (graph.layout for graph in bound.graphs)
+    family = importlib.import_module("oxinp._kernels.sort.bins")
+    spec = family.BinsSpec(DEVICE_TYPES[elements.dtype], DEVICE_TYPES[edges.dtype])
+    planned: Plan = family.bins(elements.size, edges.size - 2, spec, placement.device().capability)
+    return planned
+
+
+BINS = Op("numbers of bins", _plan_bins, _infer_bins)
+
+
 def _check(array: Handle) -> None:
-    layout = array._layout
+    layout = array._known or array._layout
     if layout.dtype not in DEVICE_TYPES or not layout.size or not layout.is_aligned:
         raise Unsupported(f"dtype {layout.dtype} has no kernels, or there are no elements")
-    check_placement(array)
+    if placement.may_be_host(array._held or array._storage):
+        check_placement(array)
 
 
 def bincount(array: Handle, min_length: int, weights: Handle | None = None) -> Any:
@@ -146,7 +164,7 @@ def edges_of(array: Handle, bins: Any, limits: Any) -> tuple[np.ndarray[Any, Any
         Of the range; else the extrema of the array, for which this waits.
     """
     _check(array)
-    dtype = array._layout.dtype
+    dtype = (array._known or array._layout).dtype
     if isinstance(bins, str) or dtype.kind not in "iuf":
         raise Unsupported("estimated bins, or elements that NumPy converts or refuses")
     if (
@@ -156,13 +174,27 @@ def edges_of(array: Handle, bins: Any, limits: Any) -> tuple[np.ndarray[Any, Any
         and {type(end) for end in limits} <= {int, float}
     ):
         return _equidistant(dtype, bins, *limits).copy(), True
-    is_uniform = np.ndim(bins) == 0
-    seen = np.empty(0, dtype)
-    if is_uniform and limits is None:
-        extrema = [reduce(row, array) for row in (MIN, MAX)]
-        evaluate(*extrema)  # so that they are waited for once
-        seen = np.array([dtype.type(each) for each in extrema], dtype)
-    return np.histogram_bin_edges(seen, bins, limits), is_uniform
+    is_uniform = type(bins) is int or np.ndim(bins) == 0
+    if limits is not None or not is_uniform:
+        return np.histogram_bin_edges(np.empty(0, dtype), bins, limits), is_uniform
+    seen = extrema(array)
+    is_kept = type(bins) is int and 0 < bins * seen.itemsize < MAX_EDGES_NBYTES
+    return (_spanning(dtype, seen.tobytes(), bins).copy() if is_kept else _between(seen, bins)), True
+
+
+@lru_cache(MAX_EDGES)
+def _spanning(dtype: np.dtype[Any], seen: bytes, bins: int) -> np.ndarray[Any, Any]:
+    """Return NumPy's edges from the least element to the greatest one."""
+    return _between(np.frombuffer(seen, dtype), bins)
+
+
+def _between(seen: np.ndarray[Any, Any], bins: Any) -> np.ndarray[Any, Any]:
+    least, greatest = seen
+    if type(bins) is int and bins > 0 and seen.dtype in (FLOAT32, FLOAT64) and np.abs(seen).max() < MAX_EDGE:
+        edges = np.linspace(least, greatest, bins + 1, dtype=seen.dtype)  # NumPy's way, without what it looks at before
+        if (edges[:-1] < edges[1:]).all():
+            return edges
+    return np.histogram_bin_edges(seen, bins)
 
 
 @lru_cache(MAX_EDGES, typed=True)
@@ -171,21 +203,38 @@ def _equidistant(dtype: np.dtype[Any], bins: int, least: float, greatest: float)
     return np.histogram_bin_edges(np.empty(0, dtype), bins, (least, greatest))
 
 
-def weighted_histogram(array: Handle, edges: np.ndarray[Any, Any], weights: Handle) -> Any:
+def weighted_histogram(array: Handle, edges: np.ndarray[Any, Any], weights: Handle, *, is_uniform: bool) -> Any:
     """Return the sums of the weights of elements between edges, with the last one; see `numpy.histogram`."""
     _check(array)
-    compared, source = _compared(array._layout.dtype, edges), weights._layout.dtype
-    if weights._layout.shape != array._layout.shape or not np.can_cast(source, FLOAT64):
+    layout, given, count = array._known or array._layout, weights._known or weights._layout, edges.size - 1
+    compared, source = _compared(layout.dtype, edges), given.dtype
+    if given.shape != layout.shape or not (source is FLOAT64 or np.can_cast(source, FLOAT64)):
         raise Unsupported("weights that do not fit, or are no real numbers")
-    compute, count = OBJECTS, edges.size - 1
-    elements, wide = ravel(astype(array, compared, copy_wanted=False)), edges.astype(compared)
-    found = searchsorted(creation.asarray(wide), elements, is_right=True)
+    elements = array if layout.ndim == 1 else ravel(array)
+    numbers = _numbers(elements, edges, compared) if is_uniform else None
+    if numbers is None:
+        numbers = _searched(elements, edges.astype(compared), count)
+    wide = weights if source is FLOAT64 else astype(weights, FLOAT64, copy_wanted=False)
+    total = binned.sums(numbers, wide if given.ndim == 1 else ravel(wide), count + 1)
+    inside = view_at(total, Layout.of(FLOAT64, (count,)))
+    return own(inside) if source is FLOAT64 else astype(inside, source)
+
+
+def _numbers(elements: Handle, edges: np.ndarray[Any, Any], compared: np.dtype[Any]) -> Any:
+    """Return the bins of elements between equidistant edges, that behind all where they are in none; None of others."""
+    given, is_estimated = _edges(edges, compared, is_uniform=True)
+    return perform_on_device(BINS, (elements, given)) if is_estimated else None
+
+
+def _searched(elements: Handle, edges: np.ndarray[Any, Any], count: int) -> Any:
+    """Return what `_numbers` does between any edges."""
+    compute, elements = OBJECTS, astype(elements, edges.dtype, copy_wanted=False)
+    found = searchsorted(creation.asarray(edges), elements, is_right=True)
     found = compute["minimum"](compute["subtract"](found, 1), count - 1)
     is_in = compute["logical_and"](
-        compute["greater_equal"](elements, wide[0]), compute["less_equal"](elements, wide[-1])
+        compute["greater_equal"](elements, edges[0]), compute["less_equal"](elements, edges[-1])
     )
-    total = binned.sums(where(is_in, found, count), ravel(astype(weights, FLOAT64, copy_wanted=False)), count + 1)
-    return astype(view(total, lambda x: x[:-1]), source)
+    return where(is_in, found, count)
 
 
 def _compared(dtype: np.dtype[Any], edges: np.ndarray[Any, Any]) -> np.dtype[Any]:
@@ -201,11 +250,16 @@ def _compared(dtype: np.dtype[Any], edges: np.ndarray[Any, Any]) -> np.dtype[Any
 def histogram(array: Handle, edges: np.ndarray[Any, Any], *, is_uniform: bool) -> Any:
     """Return how many elements are between edges, with the last one; see `numpy.histogram`."""
     _check(array)
-    compared = _compared(array._layout.dtype, edges)
-    find = _given if edges.nbytes <= MAX_EDGES_NBYTES else _given.__wrapped__
-    given, is_estimated = find(edges.astype(compared).tobytes(), compared, is_uniform, placement.keyed(None))
-    elements = array if array._layout.ndim == 1 else ravel(array)
+    layout = array._known or array._layout
+    given, is_estimated = _edges(edges, _compared(layout.dtype, edges), is_uniform=is_uniform)
+    elements = array if layout.ndim == 1 else ravel(array)
     return perform_on_device(COUNT, (elements, given), (edges.size - 1, is_estimated))
+
+
+def _edges(edges: np.ndarray[Any, Any], compared: np.dtype[Any], *, is_uniform: bool) -> tuple[Handle, bool]:
+    """Return edges as kernels take them, and whether they estimate bins."""
+    find = _given if edges.nbytes <= MAX_EDGES_NBYTES else _given.__wrapped__
+    return find(edges.astype(compared).tobytes(), compared, is_uniform, placement.keyed(None))
 
 
 @lru_cache(MAX_EDGES)

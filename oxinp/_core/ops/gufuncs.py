@@ -16,7 +16,7 @@ from oxinp._core.lazy import explain, placement
 from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
-from oxinp._core.lazy.handle import Handle, host_view, is_writeable
+from oxinp._core.lazy.handle import Handle, host_view, is_writeable, stored
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.operands import declined, declined_in_place, operand, operand_in_place, other_side
 from oxinp._core.lazy.record import is_hosted
@@ -172,8 +172,8 @@ class gufunc(ufunc):  # noqa: N801 - as `ufunc`
 
     def of_two(self, a: Any, b: Any) -> Any:
         """Return what becomes of two arrays of ours: nothing is to be found out, which takes longer than a launch."""
-        x = (a._held or a._storage).host
-        y = (b._held or b._storage).host
+        x = (a._held or stored(a)).host
+        y = (b._held or stored(b)).host
         try:
             if (x is None or y is None) and not (balance.limit and is_hosted((a, b))):
                 return self._product(a, b)

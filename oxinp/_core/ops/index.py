@@ -29,6 +29,7 @@ from oxinp._core.lazy.handle import (
     host_view,
 )
 from oxinp._core.lazy.placement import SMALL_NBYTES
+from oxinp._core.lazy.record import COPY, express, settled
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_host, wrap_pending
 from oxinp._core.lazy.scalars import KINDS, note_source, value_of
 from oxinp._core.lazy.selections import Masked
@@ -262,6 +263,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
         elif (
             straight.assign(array, layout, value)
             or _is_replaced(array, layout, value)
+            or _is_copied(array, layout, value, given_storage)
             or _is_stored(array, layout, value, given_storage)
         ):
             return
@@ -486,6 +488,21 @@ def _is_replaced(array: Handle, layout: Layout, value: Handle) -> bool:
     if graph.structure.is_flagged or given[2] & SHARED or explain.REPORTS or current() is not quiet.state:
         return False
     store(array, given)
+    return True
+
+
+def _is_copied(array: Handle, layout: Layout, value: Handle, given: Storage) -> bool:
+    """Let a whole array, in `layout`, be a copy of elements of its dtype and shape; tell whether that was done."""
+    own, seen = array._known or array._layout, value._known or value._layout
+    if array._view is not None or seen.shape != own.shape or seen.dtype is not own.dtype or not own.ndim:
+        return False
+    if not layout.same(own) or placement.may_be_host(given):
+        return False
+    try:
+        store(array, express(COPY, (value,), own))
+    except Unsupported:  # which is found out again
+        return False
+    settled(array)
     return True
 
 

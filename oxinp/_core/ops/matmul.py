@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
-from oxinp._core.lazy.handle import Handle, expression
+from oxinp._core.lazy.handle import Handle, expression, found, upload_first
 from oxinp._core.lazy.op import BoundOp
 from oxinp._core.lazy.placement import MAX_WORK, keyed
-from oxinp._core.lazy.record import paired
+from oxinp._core.lazy.record import paired, uploaded_for
 from oxinp._core.lazy.results import deferred
 from oxinp._core.lazy.views import moved, view
 from oxinp._core.manipulation.copy import astype, copy
@@ -78,7 +79,7 @@ def matmul(a: Handle, b: Handle, dtype: np.dtype[Any] | None = None) -> Any:
     off, ``"tf32"`` has float32 rounded to 11 bits instead. Of a large matrix by its own transpose only half is
     computed, and mirrored.
     """
-    left, right = a._known or a._layout, b._known or b._layout
+    left, right = a._known or found(a), b._known or found(b)
     if left.ndim == 1 and left.shape == right.shape and left.dtype is right.dtype and dtype is None and left.size:
         total = vector_product.inner(a, b)
         return contract(a, b, -1) if total is None else total  # as `Product` decides, without one
@@ -120,8 +121,8 @@ def cost(left: Layout, right: Layout) -> float:
 
     Of two vectors it is less: the host would wait for their product, which is a number.
     """
-    found = product_of(left, right).cost
-    return found / MAX_WORK if left.ndim == right.ndim == 1 else found
+    nbytes = product_of(left, right).cost
+    return nbytes / MAX_WORK if left.ndim == right.ndim == 1 else nbytes
 
 
 def bound(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
@@ -261,8 +262,9 @@ def _shares_right(left: Layout, right: Layout) -> bool:
 
 def _rows_as_one(shape: tuple[int, ...], dtype: np.dtype[Any] | None, a: Handle, b: Handle) -> Any:
     """Multiply the rows of all matrices of a stack by the same matrix, in one product."""
-    rows = reshape(a, (-1, a._layout.shape[-1]))
-    return reshape(matmul(rows, reshape(b, b._layout.shape[-2:]), dtype), shape)
+    right = b._known or b._layout
+    rows = reshape(a, (-1, (a._known or a._layout).shape[-1]))
+    return reshape(matmul(rows, b if right.ndim == 2 else reshape(b, right.shape[-2:]), dtype), shape)
 
 
 def _columns_as_one(shape: tuple[int, ...], dtype: np.dtype[Any] | None, a: Handle, b: Handle) -> Any:
@@ -278,6 +280,10 @@ def _of_bits(product: Product, bits: np.dtype[Any], a: Handle, b: Handle) -> Any
 def of_vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     """Multiply and sum up, lazily: every element is used once, so there is nothing for tiles to share."""
     first, second = left.shape, right.shape
+    if len(first) == 1 and (a._held or a._storage).value is None:
+        _upload_vector(a, b)
+    elif len(second) == 1 and (b._held or b._storage).value is None:
+        _upload_vector(b, a)
     if len(second) == 1:
         if len(first) == 2 and _is_turned(left):  # as `VectorProduct` is summed up
             return contract(moved(b, np.expand_dims, -1), moved(a, np.matrix_transpose), -2)
@@ -291,6 +297,12 @@ def of_vectors(left: Layout, right: Layout, a: Handle, b: Handle) -> Any:
     return moved(contract(moved(a, np.matrix_transpose), b, -2), np.expand_dims, -2)
 
 
+def _upload_vector(vector: Handle, other: Handle) -> None:
+    """Upload a vector that is on the host, if it is multiplied on the device: to view it there takes arithmetic."""
+    if current() is quiet.state:
+        uploaded_for(vector._held or vector._storage, other._held or other._storage)
+
+
 def launch(product: Product, a: Handle, b: Handle) -> Any:
     """Have a product computed when its value is needed, or at once."""
     left = operand(a) or attempt(_computed, a)
@@ -299,9 +311,9 @@ def launch(product: Product, a: Handle, b: Handle) -> Any:
 
 
 def _computed(handle: Handle) -> tuple[Any, int]:
-    """Where an operand lies on the device, computed if it is pending, and the mask of that."""
+    """Where an operand lies on the device, computed if it is pending and uploaded if it is not there, and its mask."""
     storage = handle._held or handle._storage
-    value: Any = storage.value
+    value: Any = storage.value or upload_first(storage)
     if value is None or value[0].layout is not handle._known:
         value = expression(handle)
     if value[0].nodes:

@@ -81,12 +81,12 @@ def outer(a: Handle, b: Any = None, out: Any = None) -> Any:
         is_plain = version == config.version and backend is not None and not REPORTS
         if not (is_plain and nbytes >= config.offload_threshold) and not _are_for_device(first, second, nbytes):
             return None
-    u = first.value
+    u = first.value or attempt(upload_first, first)
     if u is None or u[0].nodes:
         u = _factor(first, left)
     elif u[0].layout is not left:
         u = chain(a)
-    v = second.value  # which the first may have computed
+    v = second.value or attempt(upload_first, second)  # which the first may have computed, or uploaded
     if v is None or v[0].nodes:
         v = _factor(second, right)
     elif v[0].layout is not right:
@@ -114,7 +114,7 @@ def outer(a: Handle, b: Any = None, out: Any = None) -> Any:
 
 def _factor(storage: Storage, layout: Layout) -> Any:
     """Return a vector as a value, each of whose elements is multiplied by many: computed, if that is not as light."""
-    value: Any = storage.value or attempt(upload_first, storage) or device_value(storage)
+    value: Any = storage.value or device_value(storage)
     graph = value[0]
     if graph.nodes:
         structure = graph.structure

@@ -127,7 +127,17 @@ def bound_to(
             leaves.append(x[1])
             continue
         takes_chain = chained if isinstance(chained, bool) else number in chained
-        graph, entries, bits = operand_chain(x) if takes_chain else _in_memory(op, x)
+        value = (x._held or x._storage).value
+        if takes_chain:
+            value = operand_chain(x)
+        elif not (
+            value is not None
+            and (graph := value[0]).layout is x._known
+            and not graph.nodes
+            and (op.takes_views or x._known.is_contiguous)
+        ):  # else it lies in memory as it is read
+            value = _in_memory(op, x)
+        graph, entries, bits = value
         graphs.append(graph)
         leaves += entries
         mask |= bits

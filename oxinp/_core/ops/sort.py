@@ -149,13 +149,13 @@ def sort(array: Handle, axis: Any = -1, *, is_descending: bool = False) -> Any:
     return of_ordinals(along(SORT, ordinals(array), axis, (is_descending,), "K"), dtype)
 
 
-def argsort_line(array: Handle, *, is_stable: bool) -> Any:
-    """Return what `argsort` does of a vector that is on the device; None where that is to be asked."""
+def of_line(op: Op, array: Handle) -> Any:
+    """Return what an operation makes of a vector that is on the device; None where that is to be asked."""
     layout, storage = array._known or array._layout, array._held or array._storage
     is_sorted = layout.ndim == 1 and layout.dtype in DEVICE_TYPES and layout.size and layout.is_aligned
     if not is_sorted or layout.dtype.kind in "mM" or may_be_host(storage):
         return None
-    return perform_on_device(STABLE_ARGSORT if is_stable else ARGSORT, (array,), (False,))
+    return perform_on_device(op, (array,), (False,))
 
 
 def argsort(array: Handle, axis: Any = -1, *, is_descending: bool = False, is_stable: bool = False) -> Any:

@@ -43,7 +43,7 @@ from oxinp._core.ops.where import where
 from oxinp._core.ufunc.object import OBJECTS
 from oxinp._kernels.plan import Plan
 
-_FAMILY = "oxinp._kernels.index.ordered"
+FAMILY = "oxinp._kernels.index.ordered"
 
 ATOMIC = {
     "add": "add",
@@ -73,7 +73,7 @@ def _plan(bound: BoundOp) -> Plan:
     target, first, count, lower, is_sum = bound.parameters
     index = bound.graphs[0].layout
     extent, stride = indexed_loop(target, first, count)
-    plan: Plan = importlib.import_module(_FAMILY).update(
+    plan: Plan = importlib.import_module(FAMILY).update(
         index.size,
         extent,
         stride,
@@ -117,7 +117,7 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
         return
     dtype = (array._known or array._layout).dtype
     given = _values(name, dtype, value)
-    lower, key = _lower(name, dtype), with_integers(key)
+    lower, key = lowering(name, dtype), with_integers(key)
     if is_basic(key):
         _at_once(name, array, key, given)
         return
@@ -176,7 +176,7 @@ def _at_once(name: str, array: Handle, key: Any, value: Any) -> None:
 
 
 @cache
-def _lower(name: str, dtype: np.dtype[Any]) -> Any:
+def lowering(name: str, dtype: np.dtype[Any]) -> Any:
     """Return the lowering of a ufunc of `ORDERED` that computes in one dtype."""
     loop = OBJECTS["add" if name == "subtract" else name].operations[0].find_loop((dtype, dtype))
     if loop.output != dtype or any(each != dtype for each in loop.inputs):
@@ -259,11 +259,6 @@ def _in_order(selected: advanced.Selection, value: Any, lower: Any, *, is_sum: b
     if config.synchronous and error is not None:
         device().synchronize()
     return bound
-
-
-def add_in_order(selected: advanced.Selection, value: Handle) -> None:
-    """Add floats to what is selected, in the order of the key, or exactly but for one rounding."""
-    _in_order(selected, value, _lower("add", selected.array._layout.dtype), is_sum=True)
 
 
 def _distances(selected: advanced.Selection) -> tuple[Handle, Any, Any]:
@@ -420,4 +415,4 @@ _OF_TRUTH = {"logical_and": "minimum", "logical_or": "maximum"}
 """Ufuncs of truth values, and those that do the same with the integers 0 and 1."""
 
 
-__all__ = ["add_in_order", "at", "put_along", "reduceat"]
+__all__ = ["at", "lowering", "put_along", "reduceat"]

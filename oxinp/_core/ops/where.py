@@ -10,8 +10,9 @@ from oxinp._core.host.fallback import call
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.operands import operand
-from oxinp._core.lazy.record import WHERE, apply
-from oxinp._core.lazy.results import types
+from oxinp._core.lazy.placement import may_be_host
+from oxinp._core.lazy.record import WHERE, apply, express, settled
+from oxinp._core.lazy.results import types, wrap_pending
 from oxinp._core.memory.dtypes import WEAK_TYPES
 
 
@@ -41,7 +42,10 @@ def of_known(condition: Any, *choices: Any, **options: Any) -> Any:
     for each in choices:
         if type(each) is not types.ndarray and type(each) not in WEAK_TYPES:
             return None
+    operands = condition, *choices
     try:
-        return apply(WHERE, np.where, (condition, *choices), as_array=True)
+        if may_be_host(condition._held or condition._storage):
+            return apply(WHERE, np.where, operands, as_array=True)
+        return settled(wrap_pending(express(WHERE, operands), as_array=True))  # as that does
     except (Unsupported, ValueError):  # `where` tells
         return None

@@ -13,24 +13,21 @@ from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types
-from oxinp._core.reduction import table
+from oxinp._core.reduction import scan, table
 from oxinp._core.reduction.reduce import again, reduce
-from oxinp._core.reduction.scan import accumulate
 from oxinp._core.reduction.table import Arguments, ReductionRow, ScanRow
 
 
 def _method(
-    row: ReductionRow | ScanRow, arguments: Arguments, compute: Callable[..., Any] = reduce
+    row: ReductionRow | ScanRow, arguments: Arguments, compute: Callable[..., Any], ask: Callable[..., Any]
 ) -> Callable[..., Any]:
     numpys = getattr(np.ndarray, row.name)
     call_numpy = of_one(numpys)
     out_position = arguments.names.index("out")
 
-    is_reduction = compute is reduce
-
     def general(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if is_reduction and type(self) is types.ndarray and (held := self._held) is not None and held.host is None:
-            total = again(row, self, args, kwargs)  # type: ignore[arg-type]
+        if type(self) is types.ndarray and (held := self._held) is not None and held.host is None:
+            total = ask(row, self, args, kwargs)
             if total is not None:
                 return total
         if len(args) <= out_position and "out" not in kwargs and not REPORTS:
@@ -52,11 +49,13 @@ def _method(
 
 def cumulate(row: ScanRow, array: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """Scan `array` along an axis, or flattened where there is none."""
-    return accumulate(row, array, axis, dtype, out)
+    return scan.accumulate(row, array, axis, dtype, out)
 
 
 def reduction_methods() -> dict[str, Any]:
     """Return the reducing methods, by name, for the class body of `ndarray`."""
     reducing = [row for row in table.REDUCTIONS if hasattr(np.ndarray, row.name)]
-    methods = {row.name: _method(row, row.arguments) for row in reducing if row.arguments}
-    return methods | {row.name: _method(row, table.SCANNED, cumulate) for row in (table.CUMSUM, table.CUMPROD)}
+    methods = {row.name: _method(row, row.arguments, reduce, again) for row in reducing if row.arguments}
+    return methods | {
+        row.name: _method(row, table.SCANNED, cumulate, scan.again) for row in (table.CUMSUM, table.CUMPROD)
+    }

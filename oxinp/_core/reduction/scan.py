@@ -17,9 +17,9 @@ from oxinp._core.lazy.chains import arrays, input_types, instructions, operand
 from oxinp._core.lazy.expr import MAX_NDIM, Graph, Node, Structure, Unsupported, cast, new_table, remember, structure_of
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view, operand_chain
 from oxinp._core.lazy.op import BoundOp, Op
-from oxinp._core.lazy.placement import device
+from oxinp._core.lazy.placement import device, may_be_host
 from oxinp._core.lazy.record import is_hosted
-from oxinp._core.lazy.results import wrap_host, wrap_result
+from oxinp._core.lazy.results import deferred, wrap_host, wrap_result
 from oxinp._core.lazy.stores import check_writeable, store_result, target_of
 from oxinp._core.manipulation.copy import astype
 from oxinp._core.manipulation.shape import ravel
@@ -129,6 +129,30 @@ def accumulate(row: ScanRow, array: Handle, axis: Any = 0, dtype: Any = None, ou
         return wrap_result(scanned)
     store_result(out, scanned)
     return out
+
+
+def again(row: ScanRow, array: Handle, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what `accumulate` does of an array that is on the device, where its like has been scanned; else None.
+
+    Parameters
+    ----------
+    row : ScanRow
+    array : Handle
+    args, kwargs
+        What a function or a method is given: an axis at most.
+    """
+    if len(args) + len(kwargs) > 1 or (kwargs and "axis" not in kwargs):
+        return None
+    axis = args[0] if args else kwargs.get("axis")
+    ndim = (array._known or array._layout).ndim
+    if not (ndim == 1 if axis is None else type(axis) is int and -ndim <= axis < ndim):
+        return None
+    if may_be_host(array._held or array._storage):
+        return None
+    graph, leaves, mask = operand_chain(array)
+    source = graph.layout.dtype
+    bound = _BOUND.get((row, graph, (axis or 0) % ndim, _result_dtype(row, source, source.num, None)))
+    return None if bound is None else deferred(bound, leaves, mask)
 
 
 def _on_host(row: ScanRow, array: Handle, axis: Any, dtype: Any, out: Any) -> Any:

@@ -32,8 +32,10 @@ class _Clip(ufunc):
         self._between_constants = operations_of(row._replace(lowering=row.lowering | kept))
 
     def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:
-        limits = operands[1:]
-        return self.operations if any(isinstance(limit, Handle) for limit in limits) else self._between_constants
+        for limit in operands[1:]:
+            if isinstance(limit, Handle):
+                return self.operations
+        return self._between_constants
 
 
 # Ufuncs that are more than their row.

@@ -25,6 +25,7 @@ from oxinp._ptx.types import UNSIGNED, Type, f32, f64, i64, u32, u64
 
 if TYPE_CHECKING:
     from oxinp._kernels.choice import Device
+    from oxinp._ptx.memory import Pointer
     from oxinp._ptx.value import Value
 
 BLOCK = 256
@@ -214,7 +215,11 @@ class _Count:
             return
         x = k.cast(value, self.first.type)
         with k.when((x >= self.first) & (x <= self.edges[self.num_bins])):
-            self.add(self.estimated(x) if self.spec.is_uniform else self.searched(x))
+            self.add(
+                estimated(k, self.edges, self.first, self.scale, self.num_bins, x)
+                if self.spec.is_uniform
+                else self.searched(x)
+            )
 
     def add(self, bin_: Value) -> None:
         """Count an element of a bin."""
@@ -223,20 +228,6 @@ class _Count:
             self.out.atomic("add", bin_, k.const(1, u64))
         else:
             self.own.atomic("add", bin_ * self.spec.copies, 1, order="relaxed.cta")
-
-    def estimated(self, x: Value) -> Value:
-        """The bin between equidistant edges: the side of the nearest edge, which is looked at where that is close."""
-        k, edges, float_ = self.k, self.edges, self.first.type
-        assert edges is not None
-        number = (x - self.first) * self.scale
-        rounded = number + ROUNDING[float_]  # the last bits are the nearest integer
-        bits = k.bitcast(rounded, UNSIGNED[float_.bits])
-        nearest = k.unpack(bits)[0] if float_ is f64 else bits & (int(ROUNDING[f32]) - 1)
-        distance = number - (rounded - ROUNDING[float_])
-        is_below = k.var(k.cast(distance < 0, u32))
-        with k.when(k.abs(distance) <= edges[self.num_bins + 1]):
-            is_below.set(k.cast(x < edges[nearest], u32))
-        return k.min(nearest - is_below, self.num_bins - 1)
 
     def searched(self, x: Value) -> Value:
         """The last bin that begins at or before an element; of bins without width the last one."""
@@ -251,4 +242,30 @@ class _Count:
         return begin.get()
 
 
-__all__ = ["CountSpec", "count", "deviation", "make", "spec_of"]
+def estimated(k: Builder, edges: Pointer, first: Value, scale: Value, num_bins: Value, x: Value) -> Value:
+    """Return the bin between equidistant edges: the side of the nearest edge, which is looked at where that is close.
+
+    Parameters
+    ----------
+    k : Builder
+    edges : Pointer
+        Followed by their `deviation`.
+    first, scale : Value
+        The first edge, and bins per distance.
+    num_bins : Value
+    x : Value
+        From the first edge to the last one.
+    """
+    float_ = first.type
+    number = (x - first) * scale
+    rounded = number + ROUNDING[float_]  # the last bits are the nearest integer
+    bits = k.bitcast(rounded, UNSIGNED[float_.bits])
+    nearest = k.unpack(bits)[0] if float_ is f64 else bits & (int(ROUNDING[f32]) - 1)
+    distance = number - (rounded - ROUNDING[float_])
+    is_below = k.var(k.cast(distance < 0, u32))
+    with k.when(k.abs(distance) <= edges[num_bins + 1]):
+        is_below.set(k.cast(x < edges[nearest], u32))
+    return k.min(nearest - is_below, num_bins - 1)
+
+
+__all__ = ["CountSpec", "count", "deviation", "estimated", "make", "spec_of"]

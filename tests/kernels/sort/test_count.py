@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from oxinp._kernels.sort import count
+from oxinp._kernels.sort import bins, count
 from oxinp._ptx.types import from_dtype
 from tests.comparator import assert_same
 from tests.kernels.machine import Session, machine
@@ -29,8 +29,14 @@ def test_equidistant(dtype, limits, num_bins):
     type_ = from_dtype(dtype)
     plan = count.count(x.size, num_bins, type_, type_, session.device, is_uniform=True)
     session.run(plan, [found], [session.pointer(x), session.pointer(np.append(edges, dtype.type(deviation)))])
-    session.close()
     assert_same(found, np.histogram(x[np.isfinite(x)], edges)[0])
+    numbers = np.empty(x.size, np.int32)
+    plan = bins.bins(x.size, num_bins, bins.BinsSpec(type_, type_), session.device)
+    session.run(plan, [numbers], [session.pointer(x), session.pointer(np.append(edges, dtype.type(deviation)))])
+    session.close()
+    expected = np.minimum(np.searchsorted(edges, x, "right") - 1, num_bins - 1)
+    expected[~((x >= edges[0]) & (x <= edges[-1]))] = num_bins
+    assert_same(numbers, expected.astype(np.int32))
 
 
 @pytest.mark.parametrize("dtype", [np.dtype("f4"), np.dtype("f8")], ids=str)
