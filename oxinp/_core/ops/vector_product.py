@@ -326,6 +326,9 @@ class InnerProduct(_Summed):
         return along((planner, left.shape, steps, (accessed(left), accessed(right))))  # type: ignore[no-any-return]
 
 
+_OF_VECTOR = frozenset({VectorProduct, MatrixProduct})
+
+
 def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:
     """Return the product of a vector and a matrix, or of these the other way round, where both are computed.
 
@@ -474,17 +477,22 @@ def operand(handle: Handle) -> tuple[Any, int] | None:
     return part, value[2]
 
 
-def _run(handle: Handle) -> tuple[Any, int] | None:
-    """Return where an array lies that waits for the product of a matrix and a vector, computed now; None for others."""
+def run_operand(handle: Handle) -> tuple[Any, int] | None:
+    """Return where an array lies that waits for the product of a matrix and a vector, computed now; None for others.
+
+    It is asked of what `operand` does not find.
+    """
     storage = handle._held or handle._storage
     value = storage.value
     if value is None or value[0].nodes:
         return None
-    call = value[1][0].call
-    if call is not None:  # else another thread has run it meanwhile
-        if not isinstance(call.bound, VectorProduct | MatrixProduct):
+    (entry,) = value[1]
+    if type(entry) is Pending and (call := entry.call) is not None:  # else another thread has run it meanwhile
+        if type(call.bound) not in _OF_VECTOR:
             return None
-        schedule.materialise(storage)
+        call.run()  # `schedule.materialise`, spelled out
+        if (buffer := entry._buffer) is not None and storage.value is value:
+            storage.value = value[0], (buffer,), value[2]
     return operand(handle)
 
 
@@ -505,8 +513,8 @@ def inner(a: Handle, b: Handle) -> Any:
         return None
     if left.nbytes < (balance.limit or 1) or current() is not quiet.state:
         return None
-    u = operand(a) or _run(a)
-    v = u if a is b else operand(b) or _run(b)
+    u = operand(a) or run_operand(a)
+    v = u if a is b else operand(b) or run_operand(b)
     if u is None or v is None or (u[0] is v[0] and left.nbytes > MAX_READ_TWICE):
         return None
     if product is None:
