@@ -40,7 +40,10 @@ _PROGRAMS = new_table()
 EARLY = 4 * MEETINGS
 """Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado; and at one
 of other sizes before it is, for to plan it takes as long as some dozens spare that are merged."""
-_MERGED = new_table()  # graphs and what gives the results that they are made of -> the latest `_Merged` of them
+_MERGED = new_table()
+"""Graphs and what gives the results that they are made of -> the latest `_Merged` of them, the last one first."""
+MOST_MERGED = 4
+"""Of each: the first turn of a loop reads what it begins with, and others what the last one has made."""
 _STRUCTURES = new_table()  # of which there has been a program -> its sizes, and how often these came early
 
 is_patient = True
@@ -64,8 +67,8 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     graph, leaves, _ = value
     if not graph.layout.is_contiguous:
         return None
-    results: list[Any] = [
-        entry
+    bounds = [
+        call.bound
         for entry in leaves
         if type(entry) is Pending
         and (call := entry.call) is not None
@@ -73,30 +76,36 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
         and call.bound.op.rows is not None
         and (not here.are_several or call.is_from_here())  # as `_is_reduction` has it
     ]
-    if not results:
+    if not bounds:
         return None
-    near: Any = (graph, *[entry.call.bound for entry in results])
+    near: Any = (graph, *bounds)
     if here.are_several:
         near = keyed(near)
-    known: Any = _MERGED.get(near)
-    entries = None if known is None else known.entries_of(leaves)
-    if entries is None:
-        has_met = known is not None  # if what these are made of has been, too
-        if not has_met and is_patient:
+    latest: tuple[_Merged, ...] = _MERGED.get(near, ())
+    entries: Sequence[Any] | None = None
+    for known in latest:
+        entries = known.entries_of(leaves)
+        if entries is not None:
+            if known is not latest[0]:
+                _MERGED[near] = known, *[other for other in latest if other is not known]
+            break
+    else:
+        results = [entry for entry in leaves if _is_reduction(entry)]
+        if not latest and is_patient:
             if not wanted and graph.layout.ndim < 2 and (done := _again(storage, value, others)) is not None:
                 return done
             if _is_once(graph, results):
                 return None
         met = _Met()
         places = met.meet(graph, leaves)
-        found = _find(graph, places, met, results if has_met else ())
+        found = _find(graph, places, met, results if latest else ())  # if what these are made of has been, too
         if found is None:
             return None
         known, entries = _Merged(found, places, met), met.entries
-        if has_met:
-            _MERGED[near] = known
+        if latest:
+            _MERGED[near] = known, *latest[: MOST_MERGED - 1]
         else:
-            remember(_MERGED, near, known)
+            remember(_MERGED, near, (known,))
     program = known.program
     if program is None:
         return None
@@ -125,9 +134,10 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     if REPORTS:
         note("device", f"rows: {program.describe()} -> {graph.dtype} {graph.shape}", f"{layout.nbytes} B result")
     done = storage.value = layout.graph or leaf(layout), (buffers[0],), next_mask()
-    for other, buffer in zip(along, buffers[1:], strict=False):
-        other.value = leaf(_layout_of(other)), (buffer,), next_mask()
-    finish_each(calls, buffers[1 + len(along) :])
+    for place, other in enumerate(along, 1):
+        other.value = leaf(_layout_of(other)), (buffers[place],), next_mask()
+    if calls:
+        finish_each(calls, buffers[-len(calls) :])
     return done
 
 
@@ -290,13 +300,13 @@ def _needed_elsewhere(
 ) -> tuple[int, ...]:
     """Return the numbers of the results of reductions that more than this kernel needs."""
     read = [value[1] for other in others if (value := other.value) is not None and other not in along]
-    own = {entries[number].call for number in program.absorbed}
-    if len(CALLS) > len(own):
+    absorbed = {entries[number]: number for number in program.absorbed}
+    if len(CALLS) > len(absorbed):
+        own = {entry.call for entry in absorbed}
         read += [call.leaves or () for call in waiting() if call not in own]
-    needed, is_read = [], {*map(id, chain.from_iterable(read))}
-    for number in program.absorbed:
-        entry = entries[number]
-        if id(entry) in is_read:
+    needed, is_read = [], absorbed.keys() & chain.from_iterable(read)
+    for entry, number in absorbed.items():
+        if entry in is_read:
             needed.append(number)
         elif (owner := entry.owner) is not None and (storage := owner()) is not None:  # `is_held`, spelled out
             value = storage.value
