@@ -42,6 +42,8 @@ EARLY = 4 * MEETINGS
 of other sizes before it is, for to plan it takes as long as some dozens spare that are merged."""
 _MERGED = new_table()
 """Graphs and what gives the results that they are made of -> the latest `_Merged` of them, the last one first."""
+_NUMBERS = frozenset({bool, int, float, complex})
+"""Of leaves that lie nowhere."""
 MOST_MERGED = 4
 """Of each: the first turn of a loop reads what it begins with, and others what the last one has made."""
 _STRUCTURES = new_table()  # of which there has been a program -> its sizes, and how often these came early
@@ -250,7 +252,10 @@ class _Merged:
         The operations.
     """
 
-    __slots__ = ("_kinds", "_others", "_pick", "_repeats", "_steps", "_version", "bounds", "program")
+    __slots__ = (
+        *("_kinds", "_num_lying", "_others", "_pick", "_pick_lying", "_repeats", "_steps", "_version"),
+        *("bounds", "program"),
+    )
 
     def __init__(self, found: tuple[int, RowProgram | None], places: list[int], met: _Met) -> None:
         self._version, self.program = found
@@ -267,6 +272,8 @@ class _Merged:
         self._repeats = [(at, first[number]) for at, number in enumerate(numbers) if at != first[number]]
         self._kinds = [*map(type, met.entries)]
         self._others = [n for n, kind in enumerate(self._kinds) if kind is Pending and n not in met.calls]
+        lying = [at for at, kind in zip(first, self._kinds, strict=True) if kind not in _NUMBERS]
+        self._pick_lying, self._num_lying = itemgetter(*lying, lying[0]), len(lying)
 
     def entries_of(self, leaves: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Return the operands of the merged kernel, numbered as `_Met` does, of a chain with these leaves.
@@ -287,7 +294,7 @@ class _Merged:
             if given[at] is not given[first]:
                 return None
         entries: tuple[Any, ...] = self._pick(given)
-        if len({*map(id, entries)}) < len(entries) or [*map(type, entries)] != self._kinds:
+        if [*map(type, entries)] != self._kinds or len({*self._pick_lying(given)}) < self._num_lying:
             return None
         for number in self._others:
             if (call := entries[number].call) is not None and call.bound.op.rows is not None:

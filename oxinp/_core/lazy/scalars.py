@@ -105,7 +105,8 @@ def _bring(storage: Storage) -> bool:
         ptr, buffer = entry.ptr, entry._buffer  # there from here on
     else:
         ptr, buffer = entry.ptr, entry if type(entry) is Buffer else entry.buffer
-    buffer.backend.download(host, ptr)  # `device_of`, spelled out
+    backend = buffer._block.pool.owner if type(buffer) is Buffer else buffer.backend  # `device_of`, spelled out
+    backend.download(host, ptr)
     singles.num_fetched += 1
     singles.num_used += 1
     if place >= 0:
