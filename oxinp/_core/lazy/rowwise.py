@@ -114,9 +114,10 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     along: list[Storage] = []
     outputs: tuple[tuple[int, Layout], ...] = ()
     if wanted:
-        interior = sorted([n for n, other in wanted.items() if _layout_of(other).is_contiguous])
+        values: dict[int, Any] = {number: other.value for number, other in wanted.items()}
+        interior = sorted([number for number, value in values.items() if value[0].layout.is_contiguous])
         along = [wanted[number] for number in interior]
-        outputs = tuple([(number, _layout_of(wanted[number])) for number in interior])
+        outputs = tuple([(number, values[number][0].layout) for number in interior])
     stored = _needed_elsewhere(entries, program, along, others)
     executables = program.executables  # `RowProgram.executable`, spelled out
     executable = executables.get((outputs, stored)) or program.executable(graph, outputs, stored)
@@ -136,8 +137,8 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     if REPORTS:
         note("device", f"rows: {program.describe()} -> {graph.dtype} {graph.shape}", f"{layout.nbytes} B result")
     done = storage.value = layout.graph or leaf(layout), (buffers[0],), next_mask()
-    for place, other in enumerate(along, 1):
-        other.value = leaf(_layout_of(other)), (buffers[place],), next_mask()
+    for place, (_, layout) in enumerate(outputs):
+        along[place].value = layout.graph or leaf(layout), (buffers[place + 1],), next_mask()
     if calls:
         finish_each(calls, buffers[-len(calls) :])
     return done
@@ -186,12 +187,6 @@ def _reduced_size(leaves: tuple[Any, ...]) -> int:
             is_chain = bound.op is ELEMENTWISE_CALL
             size = max(size, _reduced_size(entry.call.leaves) if is_chain else math.prod(bound.alike()[1]))
     return size
-
-
-def _layout_of(storage: Storage) -> Layout:
-    assert storage.value is not None
-    layout: Layout = storage.value[0].layout
-    return layout
 
 
 class _Met:
