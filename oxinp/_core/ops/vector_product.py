@@ -134,24 +134,25 @@ class _Summed(BoundOp):
     def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """See `BoundOp.run`."""
         if self.rented and self.executables is None:
-            buffer = self._run_again(leaves)
+            nbytes, found, is_alone = self.layouts[0].nbytes, self.found, not here.are_several
+            is_known = is_alone and config.version == self.version
+            if is_known and found is not None and found[0] is None:
+                again: Any = found[1]
+                buffer = RUNS[type(again)](again, nbytes, leaves)
+            else:
+                buffer = self.run_near(self.left, self.right, leaves, nbytes) if is_alone else None
+                if buffer is None:
+                    buffer = self._run_planned(leaves, nbytes, is_known=is_known)
             if buffer is not None:
-                self._note_run()
+                self.has_run, self.extra = True, AGAIN  # `_note_run`, spelled out
+                self.rented -= 1
                 if self.is_written:
                     self._keep_written()
                 return [buffer]
         return super().run(leaves)
 
-    def _run_again(self, leaves: tuple[Any, ...]) -> Any:
-        """Run it by arithmetic, into a new Buffer; None where that is not possible."""
-        nbytes, version = self.layouts[0].nbytes, config.version
-        is_known = version == self.version and not here.are_several
-        if is_known and self.found is not None and self.found[0] is None:
-            again: Any = self.found[1]
-            return RUNS[type(again)](again, nbytes, leaves)
-        buffer = None if here.are_several else self.run_near(self.left, self.right, leaves, nbytes)
-        if buffer is not None:
-            return buffer
+    def _run_planned(self, leaves: tuple[Any, ...], nbytes: int, *, is_known: bool) -> Any:
+        """Run it by arithmetic, planned again, into a new Buffer, and keep that; None where that is not possible."""
         again = self.plan_again(None)
         run = RUNS.get(type(again))
         buffer = None if run is None else run(again, nbytes, leaves)
