@@ -92,12 +92,12 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
                 _MERGED[near] = known, *[other for other in latest if other is not known]
             break
     else:
+        is_new = not latest and is_patient
+        if is_new and not wanted and graph.layout.ndim < 2 and (done := _again(storage, value, others)) is not None:
+            return done
         results = [entry for entry in leaves if _is_reduction(entry)]
-        if not latest and is_patient:
-            if not wanted and graph.layout.ndim < 2 and (done := _again(storage, value, others)) is not None:
-                return done
-            if _is_once(graph, results):
-                return None
+        if is_new and _is_once(graph, results):
+            return None
         met = _Met()
         places = met.meet(graph, leaves)
         found = _find(graph, places, met, results if latest else ())  # if what these are made of has been, too

@@ -167,7 +167,7 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
     value: Any = storage.value
     if value is None or not value[0].nodes:
         return value  # type: ignore[no-any-return]
-    graph, leaves, _ = value
+    graph, leaves, mask = value
     wanted, above, others, alike = None, None, [], []
     if here.are_several:
         pending = [] if at_work.flushes_many else pending_storages()
@@ -181,8 +181,8 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
         for other in dict.fromkeys(filter(None, map(operator.call, references))):
             if other is not storage and (held := other.value) is not None and (part := held[0]).nodes:
                 others.append(other)
-                if part.shape == graph.shape:
-                    alike.append(other)
+                if part.shape == graph.shape and (not held[2] & ~mask or not mask & ~held[2]):
+                    alike.append(other)  # for `joint.related`: one of the two may read all that the other reads
         if len(others) > MAX_ELEMENTS and not at_work.flushes_many and _compute_elements(others):
             return compute(storage)
         kept, place = [*map(ref, others)], slice(len(references))
