@@ -388,3 +388,31 @@ def test_a_turn_that_comes_again_finds_out_little():
     assert "entries_of" in entered
     assert not {"meet", "_is_reduction", "_is_once", "waiting", "executable", "plan_again", "product_of"} & entered
     numpy.testing.assert_allclose(numpy.asarray(x), numpy.full(96, 96**-0.5))
+
+
+def test_turns_of_several_kinds_find_out_little():
+    """What a loop begins with is merged with others than what it makes: both are known when the loop is run again."""
+    A, b = np.asarray(numpy.eye(96) * 2 + 1) * 1, np.asarray(numpy.arange(96.0)) * 1
+    np.evaluate(A, b)
+
+    def run():  # conjugate gradients
+        r, norms = b - A @ np.zeros(96), []
+        p, rho = r.copy(), r @ r
+        for _ in range(3):
+            q = A @ p
+            r -= rho / (p @ q) * q
+            rho, before = r @ r, rho
+            norms.append(float(np.sqrt(rho)))
+            p = r + rho / before * p
+        return norms
+
+    for _ in range(30):
+        entered = set()
+        sys.setprofile(lambda frame, event, _, entered=entered: event == "call" and entered.add(frame.f_code.co_name))
+        try:
+            first, *_, last = run()
+        finally:
+            sys.setprofile(None)
+    assert "entries_of" in entered
+    assert not {"meet", "_is_reduction", "_is_once", "executable", "plan_again"} & entered
+    assert first > last

@@ -237,11 +237,11 @@ class Call:
 
 def finish_each(calls: Sequence[Call], buffers: Sequence[Buffer]) -> None:
     """Say of each of some calls with one result where that is, as `Call.finish` does."""
-    for call, buffer in zip(calls, buffers, strict=True):
+    for place, call in enumerate(calls):  # a `zip` that is strict takes as long as the rest
         if call.leaves is not None:
             CALLS.pop(call._entry, None)  # type: ignore[arg-type]
             call.leaves = call._entry = None
-            result = call.results[0]()
+            buffer, result = buffers[place], call.results[0]()
             if result is None:
                 call.buffers = (buffer,)
             else:

@@ -14,7 +14,6 @@ from oxinp._config import config
 from oxinp._core.lazy import chains
 from oxinp._core.lazy.balance import NUM_SIZES, are_by_rows, balance, is_sampled
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.chains import on_device
 from oxinp._core.lazy.explain import REPORTS, note
 from oxinp._core.lazy.expr import Node, find_value, graph_of, leaf, new_table, remember, structure_of
 from oxinp._core.memory.storage import Storage, Value, next_mask
@@ -275,9 +274,9 @@ def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tup
 
 def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
     graph, leaves, _ = value
-    key = tuple(sorted(wanted))
-    values: list[Any] = [wanted[number].value for number in key]
-    interior = tuple([(number, other[0].layout) for number, other in zip(key, values, strict=True)])
+    numbers = sorted(wanted)
+    values: list[Any] = [wanted[number].value for number in numbers]
+    interior = tuple([(number, values[place][0].layout) for place, number in enumerate(numbers)])
     program = (
         None if graph.programs is None or here.are_several else graph.programs.get(interior)
     )  # `find`, spelled out
@@ -291,10 +290,9 @@ def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]
         balance.computed_chain(size, graph.structure, graph.layout.size, is_first=False, is_by_rows=is_by_rows)
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
-    first, *rest = buffers
-    result = storage.value = (leaf(graph.layout), (first,), next_mask())
-    for (number, layout), before, buffer in zip(interior, values, rest, strict=True):
+    result = storage.value = (leaf(graph.layout), (buffers[0],), next_mask())
+    for place, (number, layout) in enumerate(interior):
         other = wanted[number]
-        if other.value is before:  # else it was computed to free memory for this, and may even have left the device
-            other.value = on_device(layout, buffer)
+        if other.value is values[place]:  # else it was computed to free memory for this, or has left the device
+            other.value = leaf(layout), (buffers[place + 1],), next_mask()
     return result

@@ -40,7 +40,12 @@ _PROGRAMS = new_table()
 EARLY = 4 * MEETINGS
 """Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado; and at one
 of other sizes before it is, for to plan it takes as long as some dozens spare that are merged."""
-_MERGED = new_table()  # graphs and what gives the results that they are made of -> the latest `_Merged` of them
+_MERGED = new_table()
+"""Graphs and what gives the results that they are made of -> the latest `_Merged` of them, the last one first."""
+_NUMBERS = frozenset({bool, int, float, complex})
+"""Of leaves that lie nowhere."""
+MOST_MERGED = 4
+"""Of each: the first turn of a loop reads what it begins with, and others what the last one has made."""
 _STRUCTURES = new_table()  # of which there has been a program -> its sizes, and how often these came early
 
 is_patient = True
@@ -64,8 +69,8 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     graph, leaves, _ = value
     if not graph.layout.is_contiguous:
         return None
-    results: list[Any] = [
-        entry
+    bounds = [
+        call.bound
         for entry in leaves
         if type(entry) is Pending
         and (call := entry.call) is not None
@@ -73,39 +78,46 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
         and call.bound.op.rows is not None
         and (not here.are_several or call.is_from_here())  # as `_is_reduction` has it
     ]
-    if not results:
+    if not bounds:
         return None
-    near: Any = (graph, *[entry.call.bound for entry in results])
+    near: Any = (graph, *bounds)
     if here.are_several:
         near = keyed(near)
-    known: Any = _MERGED.get(near)
-    entries = None if known is None else known.entries_of(leaves)
-    if entries is None:
-        has_met = known is not None  # if what these are made of has been, too
-        if not has_met and is_patient:
-            if not wanted and graph.layout.ndim < 2 and (done := _again(storage, value, others)) is not None:
-                return done
-            if _is_once(graph, results):
-                return None
+    latest: tuple[_Merged, ...] = _MERGED.get(near, ())
+    entries: Sequence[Any] | None = None
+    for known in latest:
+        entries = known.entries_of(leaves)
+        if entries is not None:
+            if known is not latest[0]:
+                _MERGED[near] = known, *[other for other in latest if other is not known]
+            break
+    else:
+        is_new = not latest and is_patient
+        if is_new and not wanted and graph.layout.ndim < 2 and (done := _again(storage, value, others)) is not None:
+            return done
+        results = [entry for entry in leaves if _is_reduction(entry)]
+        if is_new and _is_once(graph, results):
+            return None
         met = _Met()
         places = met.meet(graph, leaves)
-        found = _find(graph, places, met, results if has_met else ())
+        found = _find(graph, places, met, results if latest else ())  # if what these are made of has been, too
         if found is None:
             return None
         known, entries = _Merged(found, places, met), met.entries
-        if has_met:
-            _MERGED[near] = known
+        if latest:
+            _MERGED[near] = known, *latest[: MOST_MERGED - 1]
         else:
-            remember(_MERGED, near, known)
+            remember(_MERGED, near, (known,))
     program = known.program
     if program is None:
         return None
     along: list[Storage] = []
     outputs: tuple[tuple[int, Layout], ...] = ()
     if wanted:
-        interior = sorted([n for n, other in wanted.items() if _layout_of(other).is_contiguous])
+        values: dict[int, Any] = {number: other.value for number, other in wanted.items()}
+        interior = sorted([number for number, value in values.items() if value[0].layout.is_contiguous])
         along = [wanted[number] for number in interior]
-        outputs = tuple([(number, _layout_of(wanted[number])) for number in interior])
+        outputs = tuple([(number, values[number][0].layout) for number in interior])
     stored = _needed_elsewhere(entries, program, along, others)
     executables = program.executables  # `RowProgram.executable`, spelled out
     executable = executables.get((outputs, stored)) or program.executable(graph, outputs, stored)
@@ -125,9 +137,10 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     if REPORTS:
         note("device", f"rows: {program.describe()} -> {graph.dtype} {graph.shape}", f"{layout.nbytes} B result")
     done = storage.value = layout.graph or leaf(layout), (buffers[0],), next_mask()
-    for other, buffer in zip(along, buffers[1:], strict=False):
-        other.value = leaf(_layout_of(other)), (buffer,), next_mask()
-    finish_each(calls, buffers[1 + len(along) :])
+    for place, (_, layout) in enumerate(outputs):
+        along[place].value = layout.graph or leaf(layout), (buffers[place + 1],), next_mask()
+    if calls:
+        finish_each(calls, buffers[-len(calls) :])
     return done
 
 
@@ -174,12 +187,6 @@ def _reduced_size(leaves: tuple[Any, ...]) -> int:
             is_chain = bound.op is ELEMENTWISE_CALL
             size = max(size, _reduced_size(entry.call.leaves) if is_chain else math.prod(bound.alike()[1]))
     return size
-
-
-def _layout_of(storage: Storage) -> Layout:
-    assert storage.value is not None
-    layout: Layout = storage.value[0].layout
-    return layout
 
 
 class _Met:
@@ -240,7 +247,10 @@ class _Merged:
         The operations.
     """
 
-    __slots__ = ("_kinds", "_others", "_pick", "_repeats", "_steps", "_version", "bounds", "program")
+    __slots__ = (
+        *("_kinds", "_num_lying", "_others", "_pick", "_pick_lying", "_repeats", "_steps", "_version"),
+        *("bounds", "program"),
+    )
 
     def __init__(self, found: tuple[int, RowProgram | None], places: list[int], met: _Met) -> None:
         self._version, self.program = found
@@ -257,6 +267,8 @@ class _Merged:
         self._repeats = [(at, first[number]) for at, number in enumerate(numbers) if at != first[number]]
         self._kinds = [*map(type, met.entries)]
         self._others = [n for n, kind in enumerate(self._kinds) if kind is Pending and n not in met.calls]
+        lying = [at for at, kind in zip(first, self._kinds, strict=True) if kind not in _NUMBERS]
+        self._pick_lying, self._num_lying = itemgetter(*lying, lying[0]), len(lying)
 
     def entries_of(self, leaves: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """Return the operands of the merged kernel, numbered as `_Met` does, of a chain with these leaves.
@@ -277,7 +289,7 @@ class _Merged:
             if given[at] is not given[first]:
                 return None
         entries: tuple[Any, ...] = self._pick(given)
-        if len({*map(id, entries)}) < len(entries) or [*map(type, entries)] != self._kinds:
+        if [*map(type, entries)] != self._kinds or len({*self._pick_lying(given)}) < self._num_lying:
             return None
         for number in self._others:
             if (call := entries[number].call) is not None and call.bound.op.rows is not None:
@@ -290,13 +302,13 @@ def _needed_elsewhere(
 ) -> tuple[int, ...]:
     """Return the numbers of the results of reductions that more than this kernel needs."""
     read = [value[1] for other in others if (value := other.value) is not None and other not in along]
-    own = {entries[number].call for number in program.absorbed}
-    if len(CALLS) > len(own):
+    absorbed = {entries[number]: number for number in program.absorbed}
+    if len(CALLS) > len(absorbed):
+        own = {entry.call for entry in absorbed}
         read += [call.leaves or () for call in waiting() if call not in own]
-    needed, is_read = [], {*map(id, chain.from_iterable(read))}
-    for number in program.absorbed:
-        entry = entries[number]
-        if id(entry) in is_read:
+    needed, is_read = [], absorbed.keys() & chain.from_iterable(read)
+    for entry, number in absorbed.items():
+        if entry in is_read:
             needed.append(number)
         elif (owner := entry.owner) is not None and (storage := owner()) is not None:  # `is_held`, spelled out
             value = storage.value

@@ -85,7 +85,7 @@ def _bring(storage: Storage) -> bool:
     value = storage.value
     if value is None or value[0].layout.size != 1 or value[2] & SHARED:
         return value is None
-    graph, leaves, _ = value
+    graph, leaves, mask = value
     structure, is_element, place = graph.structure, graph.is_copy, -1
     if structure.dtype is _INTEGER and not is_element and graph.nodes:
         place = structure.plans.get(_ONLY_RESULT)
@@ -93,19 +93,21 @@ def _bring(storage: Storage) -> bool:
             place = _place_of_only_array(structure)
         if place >= 0 and type(leaves[place]) is not Pending:
             place = -1
-    if is_element or place >= 0:
-        entry = leaves[place]  # of a copy, the only one
+    if is_element or place >= 0 or not graph.nodes:
+        entry = leaves[place]  # of a copy and of what is computed, or a call's, the only one
     else:
-        is_chain = graph.nodes and schedule.room >= 0
-        entry = (schedule.compute(storage) if is_chain else schedule.materialise(storage))[1][0]
+        entry = (schedule.compute(storage) if schedule.room >= 0 else schedule.materialise(storage))[1][0]
     host = np.empty((), graph.layout.dtype)
     if type(entry) is Pending:
         if (call := entry.call) is not None:
             call.run()
         ptr, buffer = entry.ptr, entry._buffer  # there from here on
+        if not graph.nodes and storage.value is value:
+            storage.value = graph, (buffer,), mask  # as `schedule.materialise` has it
     else:
         ptr, buffer = entry.ptr, entry if type(entry) is Buffer else entry.buffer
-    buffer.backend.download(host, ptr)  # `device_of`, spelled out
+    backend = buffer._block.pool.owner if type(buffer) is Buffer else buffer.backend  # `device_of`, spelled out
+    backend.download(host, ptr)
     singles.num_fetched += 1
     singles.num_used += 1
     if place >= 0:

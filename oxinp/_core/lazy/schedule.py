@@ -167,11 +167,11 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
     value: Any = storage.value
     if value is None or not value[0].nodes:
         return value  # type: ignore[no-any-return]
-    graph, leaves, _ = value
-    wanted, above, others, are_alike = None, None, [], here.are_several
-    if are_alike:
+    graph, leaves, mask = value
+    wanted, above, others, alike = None, None, [], []
+    if here.are_several:
         pending = [] if at_work.flushes_many else pending_storages()
-        others = [other for other in pending if other is not storage and _is_own(other)]
+        others = alike = [other for other in pending if other is not storage and _is_own(other)]
     else:
         # This storage goes from the list before the launch, during which it may grow or be flushed; but not where there
         # are several devices: whoever writes to what it reads, on another device, has to find it until the launch has
@@ -181,13 +181,15 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
         for other in dict.fromkeys(filter(None, map(operator.call, references))):
             if other is not storage and (held := other.value) is not None and (part := held[0]).nodes:
                 others.append(other)
-                are_alike = are_alike or part.shape == graph.shape
+                if part.shape == graph.shape and (not held[2] & ~mask or not mask & ~held[2]):
+                    alike.append(other)  # for `joint.related`: one of the two may read all that the other reads
         if len(others) > MAX_ELEMENTS and not at_work.flushes_many and _compute_elements(others):
             return compute(storage)
-        if others or references != PENDING:
-            shorten(references, [*map(ref, others)])
-        else:  # nearly always, and sooner done
-            PENDING.clear()
+        kept, place = [*map(ref, others)], slice(len(references))
+        if references == PENDING:  # nearly always; `shorten`, spelled out
+            PENDING[place] = kept
+        else:
+            shorten(references, kept)
     if graph.layout.size == 1 and not (Pending in (kinds := {*map(type, leaves)}) and kinds <= _OF_NO_ELEMENTS):
         singles.count(graph, leaves)
     if others:
@@ -197,9 +199,9 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
             now = storage.value or value
             if not now[0].nodes:
                 return now
-            others = []  # of several devices, a thread's flush leaves to it what it is about to compute
-        if are_alike:
-            wanted, above = joint.related(value, others)
+            others = alike = []  # of several devices, a thread's flush leaves to it what it is about to compute
+        if alike:
+            wanted, above = joint.related(value, alike)
         if above and CALLS:
             others = joint.left_of(others, above)
     try:

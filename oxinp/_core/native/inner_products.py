@@ -1,6 +1,7 @@
 """Products of two vectors on the device, and norms of one, in machine code: those of which the like has been recorded.
 
-They are what `vector_product.inner` and `linalg.norm` say. What waits to be computed, or is large, is left to these.
+They are what `vector_product.inner` and `linalg.norm` say. What is large is left to these, and what waits for a product
+of a matrix is run by `vector_product.run_operand`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from oxinp._core.native.making import COST, ENTRY, GRID, KEY, LAYOUT, LEAVES, NE
 from oxinp._core.native.objects import TUPLE_ITEMS
 from oxinp._core.native.operand import find_known
 from oxinp._core.ops import vector_product
-from oxinp._core.ops.vector_product import INNER_PRODUCTS, MAX_READ_TWICE, operand
+from oxinp._core.ops.vector_product import INNER_PRODUCTS, MAX_READ_TWICE, operand, run_operand
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
 
 _ROOT = UFUNC_OBJECTS["sqrt"].operations[0]
@@ -45,9 +46,17 @@ def inner(kind: type, before: int | None) -> bytes:
     code.move("rdx", "rax")
     call.keep_at(ENTRY, "rdx")
     for array, place in (("rbx", NEW), ("r14", GRID)):
+        is_found = call.new_label()
         give(call, array)
         call_given(call, operand, 1)
-        _require_found(call, place, "r12")
+        _unless_none(call, is_found)
+        give(call, array)
+        call_given(call, run_operand, 1)
+        _unless_none(call, is_found)
+        code.move("r14", "rax")  # which is not counted
+        code.jump("is done")
+        code.label(is_found)
+        call.made(place, "r12")
     code.load("r13", "rsp", NEW)
     call.make_tuple(LEAVES, "rdi", ("r13", TUPLE_ITEMS), ("r12", TUPLE_ITEMS))
     load_number(call, "rbx", "r13", TUPLE_ITEMS + 8)
@@ -59,6 +68,7 @@ def inner(kind: type, before: int | None) -> bytes:
     give(call, ("rsp", ENTRY), ("rsp", LEAVES), ("rsp", COST))
     call_given(call, deferred, 3)
     call.made(RESULT, "r14")
+    code.label("is done")
     call.end_making("r14")
     return code.assembled()
 
@@ -81,7 +91,11 @@ def norm(kind: type, before: int | None) -> bytes:
     code.label(is_real)
     give(call, "rbx", "rbx")
     call_given(call, vector_product.inner, 2)
-    _require_found(call, NEW, "rsi")
+    is_found = call.new_label()
+    _unless_none(call, is_found)
+    code.jump("undo")
+    code.label(is_found)
+    call.made(NEW, "rsi")
     root = address_of_one(kind)
     if not root:
         code.jump("undo")
@@ -108,13 +122,11 @@ def _load_layout(call: Making, place: int, array: str, layout: str) -> None:
     code.jump("undo", "ne")
 
 
-def _require_found(call: Making, place: int, target: str) -> None:
-    """Let a register and the stack have what a function has returned, unless that is None."""
-    code = call.code
-    code.set("rcx", NONE)  # which is not counted
-    code.compare("rax", "rcx")
-    code.jump("undo", "e")
-    call.made(place, target)
+def _unless_none(call: Making, label: str) -> None:
+    """Go to a label if a function has returned something, or failed; go on if that is None, which is not counted."""
+    call.code.set("rcx", NONE)
+    call.code.compare("rax", "rcx")
+    call.code.jump(label, "ne")
 
 
 __all__ = ["inner"]  # of which functions of Python's have the names

@@ -15,6 +15,7 @@ from oxinp._core.lazy.building import Missing
 from oxinp._core.lazy.calls import Pending
 from oxinp._core.lazy.expr import Unsupported, leaf
 from oxinp._core.lazy.handle import found
+from oxinp._core.lazy.results import deferred
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.storage import SHARED, Storage, next_mask
 from oxinp._core.native import objects
@@ -51,7 +52,15 @@ from oxinp._core.native.weighing import tell_whether_due, weigh
 from oxinp._core.ops.matmul import BY_LAYOUTS, contract, launch, of_new, of_vectors
 from oxinp._core.ops.near_products import columns_launch, columns_read
 from oxinp._core.ops.product import Product
-from oxinp._core.ops.vector_product import MatrixProduct, VectorProduct, inner, multiply, operand, weigh_columns
+from oxinp._core.ops.vector_product import (
+    EARLY_NBYTES,
+    MatrixProduct,
+    VectorProduct,
+    inner,
+    multiply,
+    operand,
+    weigh_columns,
+)
 
 FIRST, SECOND = 8, 16
 """Where on the stack there are the operands."""
@@ -182,7 +191,7 @@ def _multiply_vectors(call: Making) -> None:
 
 def _look_up(call: Making) -> None:
     """Return the product of operands whose layouts have both been met; go to ``is new`` with others."""
-    code, is_product, is_ordered = call.code, call.new_label(), call.new_label()
+    code, is_product = call.code, call.new_label()
     code.set("rcx", id(0))
     for layout in ("r12", "r13"):
         code.compare_with(layout, LAYOUT["met"], "rcx")
@@ -211,23 +220,67 @@ def _look_up(call: Making) -> None:
     _return_if_any(call, "is no product")
     code.jump("undo")
     code.label("is vectors'")
-    give(call, "r14", "rbx", "rbp")
-    code.set("rcx", id(1))
-    code.compare_with("r12", LAYOUT["ndim"], "rcx")
-    code.jump(is_ordered, "e")
-    give(call, "r14", "rbp", "rbx")
-    code.label(is_ordered)
+    _put_vector_first(call)
+    _record_vectors(call)
+    code.label("is more to do")
+    give(call, ("rsp", ENTRY), "rbx", "rbp")
     call_given(call, multiply, 3)
     _return_if_any(call, "to be fused")
-    give(call, "r12", "r13", "rbx", "rbp")
+    give(call, ("rsp", _LEFT), ("rsp", _RIGHT), ("rsp", FIRST), ("rsp", SECOND))
     call_given(call, of_vectors, 4)
     _return_if_any(call, "is not fused")
     code.jump("undo")
 
 
+def _put_vector_first(call: Making) -> None:
+    """Let `rbx` have the vector and `rbp` the matrix, and `r12` and `r13` their layouts."""
+    code, is_ordered = call.code, call.new_label()
+    code.set("rcx", id(1))
+    code.compare_with("r12", LAYOUT["ndim"], "rcx")
+    code.jump(is_ordered, "e")
+    for one, other in (("rbx", "rbp"), ("r12", "r13")):
+        code.move("rax", one)
+        code.move(one, other)
+        code.move(other, "rax")
+    code.label(is_ordered)
+
+
+def _record_vectors(call: Making) -> None:
+    """Return a product of a vector and a matrix that has been met, which lie on the device, as `multiply` does."""
+    code, is_right, has_leaves = call.code, call.new_label(), call.new_label()
+    label = "is more to do"
+    load_number(call, "rax", "r13", LAYOUT["nbytes"])
+    code.compare_number("rax", EARLY_NBYTES)
+    code.jump(label, "ge")
+    give(call, "rbp")
+    call_given(call, operand, 1)
+    _load_if_any(call, PTR, "rax", label)
+    _find_vector(call, label)
+    code.load("r12", "rsp", LEAVES)
+    code.load("r13", "rsp", PTR)
+    load_number(call, "r14", "r12", TUPLE_ITEMS + 8)
+    load_number(call, "rdi", "r13", TUPLE_ITEMS + 8)
+    code.or_register("rdi", "r14")
+    code.call(objects.address("PyLong_FromSsize_t"))
+    call.made(COST, "rax")
+    code.load("rdx", "rsp", ENTRY)
+    call.unless_type("rdx", MatrixProduct, is_right)
+    call.make_tuple(NEW, "rdi", ("r13", TUPLE_ITEMS), ("r12", TUPLE_ITEMS))
+    code.jump(has_leaves)
+    code.label(is_right)
+    call.make_tuple(NEW, "rdi", ("r12", TUPLE_ITEMS), ("r13", TUPLE_ITEMS))
+    code.label(has_leaves)
+    give(call, ("rsp", ENTRY), ("rsp", NEW), ("rsp", COST))
+    call_given(call, deferred, 3)
+    code.move("r14", "rax")
+    code.compare_number("r14", 0)
+    code.jump("failed", "e")
+    code.jump("give back")
+
+
 def _multiply_new(call: Making, launching: int) -> None:
     """Lay out ``is new``: return the product of a vector and a matrix, of layouts that are not met often."""
-    code, has_vector, is_known = call.code, call.new_label(), call.new_label()
+    code, is_known = call.code, call.new_label()
     code.label("is new")
     if not launching:
         code.jump("undo")
@@ -237,14 +290,7 @@ def _multiply_new(call: Making, launching: int) -> None:
     give(call, ("r14", TUPLE_ITEMS), ("r14", TUPLE_ITEMS + 8))
     call_given(call, columns_launch, 2)
     _load_if_any(call, RESULT, "r15")
-    code.set("rcx", id(1))
-    code.compare_with("r12", LAYOUT["ndim"], "rcx")
-    code.jump(has_vector, "e")
-    for one, other in (("rbx", "rbp"), ("r12", "r13")):
-        code.move("rax", one)
-        code.move(one, other)
-        code.move(other, "rax")
-    code.label(has_vector)  # in `rbx`, with its layout in `r12`
+    _put_vector_first(call)
     give(call, "rbp")
     call_given(call, operand, 1)
     _load_if_any(call, ENTRY, "rax")
@@ -281,27 +327,27 @@ def _multiply_new(call: Making, launching: int) -> None:
     code.jump("undo")
 
 
-def _load_if_any(call: Making, place: int, target: str) -> None:
-    """Let a register and the stack have what a function has returned, unless that is None: the product is to wait."""
+def _load_if_any(call: Making, place: int, target: str, label: str = "is to wait") -> None:
+    """Let a register and the stack have what a function has returned; go to a label where that is None."""
     code = call.code
     code.compare_number("rax", 0)
     code.jump("failed", "e")
     code.set("rcx", NONE)
     code.compare("rax", "rcx")
-    code.jump("is to wait", "e")
+    code.jump(label, "e")
     code.store("rsp", place, "rax")
     code.move(target, "rax")
 
 
-def _find_vector(call: Making) -> None:
-    """Let the stack have where the vector lies that is in `rbx`, computed now if it is pending."""
+def _find_vector(call: Making, label: str = "is to wait") -> None:
+    """Let the stack have where the vector lies that is in `rbx`, computed now if it is pending; else go to a label."""
     code, is_found = call.code, call.new_label()
     code.load("r14", "rbx", HELD)
     code.compare_number("r14", 0)
     code.jump("undo", "e")
     code.set("rcx", NONE)
     code.compare_with("r14", VALUE, "rcx")
-    code.jump("is to wait", "e")
+    code.jump(label, "e")
     give(call, "rbx")
     call_given(call, operand, 1)
     code.compare_number("rax", 0)
@@ -320,7 +366,7 @@ def _find_vector(call: Making) -> None:
     give(call, "rbx")
     call_given(call, operand, 1)
     code.label(is_found)
-    _load_if_any(call, LEAVES, "rax")
+    _load_if_any(call, LEAVES, "rax", label)
 
 
 def _require_own(call: Making) -> None:

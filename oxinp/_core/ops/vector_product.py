@@ -134,25 +134,26 @@ class _Summed(BoundOp):
     def run(self, leaves: tuple[Any, ...]) -> list[Buffer]:
         """See `BoundOp.run`."""
         if self.rented and self.executables is None:
-            buffer = self._run_again(leaves)
+            nbytes, found, is_alone = self.layouts[0].nbytes, self.found, not here.are_several
+            is_known = is_alone and config.version == self.version
+            if is_known and found is not None and found[0] is None:
+                again: Any = found[1]
+                buffer = RUNS[type(again)](again, nbytes, leaves)
+            else:
+                is_near = is_alone and not self.has_run  # what runs again is worth to be kept
+                buffer = self.run_near(self.left, self.right, leaves, nbytes) if is_near else None
+                if buffer is None:
+                    buffer = self._run_planned(leaves, nbytes, is_known=is_known)
             if buffer is not None:
-                self._note_run()
+                self.has_run, self.extra = True, AGAIN  # `_note_run`, spelled out
+                self.rented -= 1
                 if self.is_written:
                     self._keep_written()
                 return [buffer]
         return super().run(leaves)
 
-    def _run_again(self, leaves: tuple[Any, ...]) -> Any:
-        """Run it by arithmetic, into a new Buffer; None where that is not possible."""
-        nbytes, version = self.layouts[0].nbytes, config.version
-        is_known = version == self.version and not here.are_several
-        if is_known and self.found is not None and self.found[0] is None:
-            again: Any = self.found[1]
-            return RUNS[type(again)](again, nbytes, leaves)
-        is_near = not (self.has_run or here.are_several)  # what runs again is worth to be kept
-        buffer = self.run_near(self.left, self.right, leaves, nbytes) if is_near else None
-        if buffer is not None:
-            return buffer
+    def _run_planned(self, leaves: tuple[Any, ...], nbytes: int, *, is_known: bool) -> Any:
+        """Run it by arithmetic, planned again, into a new Buffer, and keep that; None where that is not possible."""
         again = self.plan_again(None)
         run = RUNS.get(type(again))
         buffer = None if run is None else run(again, nbytes, leaves)
@@ -327,6 +328,9 @@ class InnerProduct(_Summed):
         return along((planner, left.shape, steps, (accessed(left), accessed(right))))  # type: ignore[no-any-return]
 
 
+_OF_VECTOR = frozenset({VectorProduct, MatrixProduct})
+
+
 def summed(left: Layout, right: Layout) -> VectorProduct | MatrixProduct | None:
     """Return the product of a vector and a matrix, or of these the other way round, where both are computed.
 
@@ -475,17 +479,22 @@ def operand(handle: Handle) -> tuple[Any, int] | None:
     return part, value[2]
 
 
-def _run(handle: Handle) -> tuple[Any, int] | None:
-    """Return where an array lies that waits for the product of a matrix and a vector, computed now; None for others."""
+def run_operand(handle: Handle) -> tuple[Any, int] | None:
+    """Return where an array lies that waits for the product of a matrix and a vector, computed now; None for others.
+
+    It is asked of what `operand` does not find.
+    """
     storage = handle._held or handle._storage
     value = storage.value
     if value is None or value[0].nodes:
         return None
-    call = value[1][0].call
-    if call is not None:  # else another thread has run it meanwhile
-        if not isinstance(call.bound, VectorProduct | MatrixProduct):
+    (entry,) = value[1]
+    if type(entry) is Pending and (call := entry.call) is not None:  # else another thread has run it meanwhile
+        if type(call.bound) not in _OF_VECTOR:
             return None
-        schedule.materialise(storage)
+        call.run()  # `schedule.materialise`, spelled out
+        if (buffer := entry._buffer) is not None and storage.value is value:
+            storage.value = value[0], (buffer,), value[2]
     return operand(handle)
 
 
@@ -506,8 +515,8 @@ def inner(a: Handle, b: Handle) -> Any:
         return None
     if left.nbytes < (balance.limit or 1) or current() is not quiet.state:
         return None
-    u = operand(a) or _run(a)
-    v = u if a is b else operand(b) or _run(b)
+    u = operand(a) or run_operand(a)
+    v = u if a is b else operand(b) or run_operand(b)
     if u is None or v is None or (u[0] is v[0] and left.nbytes > MAX_READ_TWICE):
         return None
     if product is None:

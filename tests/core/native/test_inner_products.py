@@ -34,6 +34,9 @@ CODES = [
     "u @ u",
     "u @ u[::-1]",
     "(a @ v) @ v[:64]",
+    "(a @ v) @ (a @ u)",
+    "(u - v) @ u",
+    "u.sum() * (u[:64] @ (a @ v))",
     "v / xp.linalg.norm(u) * (u @ v)",
 ]
 
@@ -91,7 +94,17 @@ def entered(code, names):
     return found
 
 
-@pytest.mark.parametrize("code", ["xp.linalg.norm(u[i:])", "u[i:] @ v[i:]", "v / xp.linalg.norm(u)"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "xp.linalg.norm(u[i:])",
+        "u[i:] @ v[i:]",
+        "v / xp.linalg.norm(u)",
+        "w = a @ v; w @ v[:64]",
+        "w = u - v; w @ w",
+        "w = a @ u; x = a @ v; w @ x",
+    ],
+)
 def test_no_function_is_entered_for_what_has_been_met(code):
     assert not {"front", "inner", "operand", "norm", "paired"} & {*entered(code, given(oxinp, "f8", MANY))}
 

@@ -145,7 +145,7 @@ def test_what_is_like_others_is_launched_by_machine_code(code):
 
 @pytest.mark.parametrize(
     ("code", "wanted"),
-    [("a @ u", ["multiply"]), ("u @ a", ["multiply"]), ("u @ v", []), ("a @ a", ["launch"])],
+    [("a @ u", []), ("u @ a", []), ("a.T @ (u * 2)", []), ("a @ (a @ u)", []), ("u @ v", []), ("a @ a", ["launch"])],
 )
 @pytest.mark.usefixtures("on_device")
 def test_what_has_been_met_is_looked_up(code, wanted):
@@ -229,6 +229,19 @@ def test_what_is_raised_otherwise_is_raised(launched, asked_of, monkeypatch):
         u[51:] @ a[51:, 51:]
     monkeypatch.undo()
     assert numpy.asarray(u[51:] @ a[51:, 51:]).tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("code", ["a @ u", "u @ a", "a @ (u * 2)", "(u * 2) @ a"])
+@pytest.mark.usefixtures("on_device")
+def test_references_are_given_back_of_what_has_been_met(code):
+    names, counts = given(oxinp, "f8"), []
+    u, a = names["u"], names["a"]
+    for _ in range(6):
+        for _ in range(30):
+            oxinp.evaluate(eval(code, names))  # noqa: S307 - one of the table's
+        kept = u, a, u._storage, a._storage, u._storage.value[1][0], a._storage.value[1][0], u._known, a._known
+        counts.append([sys.getrefcount(each) for each in kept])
+    assert counts[-2] == counts[-1]
 
 
 @pytest.mark.usefixtures("on_device")
