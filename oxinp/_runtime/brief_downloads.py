@@ -1,4 +1,4 @@
-"""Downloads of a few bytes: a program that reads a number waits for little else than the driver.
+"""Downloads of few bytes: a program that reads a number, or a small array, waits for little else than the driver.
 
 The driver's own copy to pageable memory goes through some of its own, and the wait for it takes longer than asking
 whether the stream has passed a copy to memory that is pinned. What takes long, as a large kernel before it, is left to
@@ -24,9 +24,12 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_NBYTES", "BriefDownloads"]
 
-MOST_NBYTES = 64
+MOST_NBYTES = 1 << 16
 RENTED = 64
-"""Downloads that go the driver's own way before there is memory: to pin it takes as long as some hundred save."""
+"""Downloads that go the driver's own way before there is memory, unless some has been pinned for other copies.
+
+The first takes the driver milliseconds, as long as some hundred downloads save, and more of it hardly any time.
+"""
 MOST_SECONDS = 40e-6
 """How long the stream is asked."""
 _NUMBERS = "dflqiB?"
@@ -50,7 +53,7 @@ class BriefDownloads:
         self._stream = ctypes.c_void_p()  # the default one, for what converts nothing
         lock = free_in_children(Lock())
         self._acquire, self._release = lock.acquire, lock.release
-        self._left = RENTED
+        self._left, self._is_short = RENTED, False
         self._at, self._bytes = 0, memoryview(b"")  # where it is, and what lies there
         self._numbers: dict[np.dtype[Any], np.ndarray[Any, Any]] = {}  # and as what it is read where that is one number
 
@@ -63,7 +66,7 @@ class BriefDownloads:
         driver = self._driver
         if nbytes > MOST_NBYTES or driver.ends or len(driver.contexts) > 1:
             return False
-        if self._left:
+        if self._left and (self._is_short or not self._port.has_pinned):
             self._left -= 1
             return False
         if not self._acquire(False):
@@ -92,7 +95,7 @@ class BriefDownloads:
         try:
             at, memory = self._port.allocate_pinned(MOST_NBYTES)
         except MemoryError:
-            self._left = RENTED
+            self._left, self._is_short = RENTED, True
             return 0
         self._bytes = memoryview(memory)  # type: ignore[arg-type]
         for dtype in map(np.dtype, _NUMBERS):

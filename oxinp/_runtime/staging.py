@@ -45,7 +45,15 @@ class SlotEvent(Protocol):
 
 
 class Port(Protocol):
-    """What the ring needs of a driver."""
+    """What the ring needs of a driver.
+
+    Attributes
+    ----------
+    has_pinned : bool
+        It has pinned memory before.
+    """
+
+    has_pinned: bool
 
     def enter_thread(self) -> None:
         """Make the calling thread able to use the device; called by each worker for each transfer."""

@@ -114,12 +114,14 @@ class _Port:
 
     def __init__(self, context: Context, memory: DeviceMemory) -> None:
         self._context = context
+        self.has_pinned = False
         self.enter_thread = context.make_current
         self.upload_async = memory.upload_async
         self.download_async = memory.download_async
 
     def allocate_pinned(self, nbytes: int) -> tuple[int, np.ndarray[Any, np.dtype[np.uint8]]]:
         memory = PinnedMemory(self._context, nbytes)
+        self.has_pinned = True
         return memory.ptr, np.frombuffer(memory.view(), np.uint8)
 
     def make_event(self) -> Event:

@@ -19,7 +19,7 @@ class Port:
     """What grants pinned memory, unless `is_short`."""
 
     def __init__(self):
-        self.is_short, self.num_allocated = False, 0
+        self.is_short, self.num_allocated, self.has_pinned = False, 0, False
 
     def allocate_pinned(self, nbytes):
         if self.is_short:
@@ -144,6 +144,22 @@ def test_the_memory_is_one_threads_at_a_time(context, library):
     go_on.set()
     thread.join()
     assert (first, second) == (2.5, 0)
+
+
+def test_where_some_is_pinned_more_is_at_once(port, driver, library):
+    downloads, source, found = (
+        BriefDownloads(port, driver),
+        np.arange(MOST_NBYTES // 8),
+        np.empty(MOST_NBYTES // 8, int),
+    )
+    assert not downloads.download(found, on_device(source), source.nbytes)
+    port.has_pinned = True
+    assert downloads.download(found, on_device(source), source.nbytes)
+    np.testing.assert_array_equal(found, source)
+    assert library.names()[-2:] == ["cuMemcpyDtoHAsync_v2", "cuStreamQuery"]
+    port.is_short, other = True, BriefDownloads(port, driver)
+    assert not any(other.download(found, on_device(source), 8) for _ in range(RENTED + 1))
+    assert port.num_allocated == 1
 
 
 def test_no_pinned_memory_to_be_had(port, driver, library):
