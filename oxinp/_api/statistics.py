@@ -33,6 +33,8 @@ def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, w
     if type(bins) is not int or density or (weights is not None and type(weights) is not types.ndarray):
         return None
     edges, is_uniform = count.edges_of(a, bins, range)
+    if type(edges) is not np.ndarray:  # but ours, of limits that are
+        return None
     if weights is None:
         counts = count.histogram(a, edges, is_uniform=is_uniform)
     else:
