@@ -6,6 +6,7 @@ import numpy
 import pytest
 
 import oxinp as np
+from oxinp._core.lazy import placement
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -93,6 +94,13 @@ def test_determinants(shape, code, stats):
     found = np.linalg.det(ours)
     assert found.dtype == numpy.linalg.det(a).dtype
     numpy.testing.assert_allclose(numpy.asarray(found), numpy.linalg.det(a), rtol=eps * 20)
+
+
+def test_determinants_of_what_is_fetched(monkeypatch):
+    a = draw("d", 5, 5)
+    monkeypatch.setattr(placement, "wants_mirror", lambda *_, **__: True)
+    found = np.linalg.det(np.array(a) + 0.0)
+    assert float(found) == pytest.approx(numpy.linalg.det(a), rel=1e-12)
 
 
 def test_determinants_of_singular_matrices():

@@ -246,7 +246,7 @@ def det(a: Handle) -> Any:
     if is_placed_on_host(SLOGDET, (a,)):
         return placed_on_host(np.linalg.det, (a,), {})
     sign, logarithm = slogdet(a)
-    return sign * UFUNC_OBJECTS["exp"].methods[0](logarithm)
+    return sign * UFUNC_OBJECTS["exp"](logarithm)  # which may have been fetched
 
 
 def qr(a: Handle, mode: str) -> Any:
