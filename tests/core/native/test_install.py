@@ -120,11 +120,14 @@ from oxinp._core.ops.vector_product import operand
 from oxinp._runtime import hooks
 for hook in hooks.while_starting:
     hook()
-for each in (known(np.ndarray, "add"), known(np.ndarray, "subscript"), natives[materialise], natives[operand]):
+calls = objects.VECTORCALL is not None  # are answered by other code
+internal = [natives[materialise], natives[operand]] if calls else []
+for each in (known(np.ndarray, "add"), known(np.ndarray, "subscript"), *internal):
     assert each.read() == each.code not in (None, each.stub, each.before)
-assert natives[np.roll].code is None  # which few call
-repeat(install.EACH, lambda: np.roll(a, 1))
-assert natives[np.roll].code
+if calls:
+    assert natives[np.roll].code is None  # which few call
+    repeat(install.EACH, lambda: np.roll(a, 1))
+    assert natives[np.roll].code
 assert ((a + b)[3], a @ b, a[2]) == (7.0, 1360.0, 2.0)
 """)
 
