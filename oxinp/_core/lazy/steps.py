@@ -192,21 +192,15 @@ def brief_launch(
 
     Where it `is_beside` others, it begins when the one before it has ended: blocks that wait would take their room.
     """
-    backend, num_left = device(), BRIEF_LAUNCHES
-    kernel, grid, constants = step.kernel, step.grid, step.constants
-    shape = (kernel, grid, num_parameters, constants, step.work)
-    is_plain = kernel.cluster is None and not is_beside
-    anywhere: Any = backend.relauncher(kernel, num_parameters) if is_plain else None
-    brief = backend.launcher(*shape, True, not is_beside) if anywhere is None else None
+    backend = device()
+    shape = (step.kernel, step.grid, num_parameters, step.constants, step.work)
+    brief, num_left = backend.launcher(*shape, True, not is_beside), BRIEF_LAUNCHES
 
     def launch(*parameters: Any) -> None:
         nonlocal num_left
         if num_left:
             num_left -= 1
-            if brief is None:  # a frame less
-                anywhere(grid, *parameters, *constants)
-            else:
-                brief(*parameters)
+            brief(*parameters)
         else:
             fastest = backend.launcher(*shape, False, not is_beside)
             settle(fastest)

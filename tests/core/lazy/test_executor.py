@@ -28,9 +28,6 @@ class Noting:
         self.shapes.append(given)
         return lambda *values: self.launched.append(values)
 
-    def relauncher(self, *given):
-        del given
-
     def tensor_map(self, spec, address):
         self.made.append((spec, address))
         return self.made[-1]
@@ -59,11 +56,8 @@ def noting(monkeypatch):
     return backend
 
 
-KERNEL = SimpleNamespace(cluster=None)
-
-
-def launch(*arguments, constants=()):
-    return Launch(KERNEL, (1, 1, 1), arguments, constants)
+def launch(*arguments):
+    return Launch(None, (1, 1, 1), arguments, ())
 
 
 def test_parameters_of_launches_are_made_once_per_address(noting):
@@ -78,22 +72,6 @@ def test_parameters_of_launches_are_made_once_per_address(noting):
         assert noting.launched[-1] == (100, ("map", a + 8))
         assert len(run.steps[0].calls) <= steps.MAX_KEPT
     assert len(noting.made) == 1 + 2 * steps.MAX_KEPT + 1
-
-
-def test_first_launches_go_by_what_launches_anywhere(noting):
-    def relauncher(kernel, num_varying):
-        assert (kernel, num_varying) == (KERNEL, 2)
-        return lambda *given: noting.launched.append(given)
-
-    noting.relauncher = relauncher
-    run = Executable(Plan((launch(Argument("out0"), Argument("in0"), constants=(7, 8)),)), (4,), [None])
-    for i in range(steps.BRIEF_LAUNCHES):
-        run.launch(100, i)
-    assert noting.launched == [((1, 1, 1), 100, i, 7, 8) for i in range(steps.BRIEF_LAUNCHES)]
-    assert not noting.shapes
-    run.launch(100, 5)
-    assert noting.launched[-1] == (100, 5)  # by one of its own, which has its grid and constants
-    assert [is_brief for *_, is_brief, _ in noting.shapes] == [False]
 
 
 def test_a_plan_of_many_launches_runs_all_of_them(noting):
