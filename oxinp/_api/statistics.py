@@ -28,6 +28,13 @@ def bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Any:
     return count.bincount(as_ours(x), int(minlength), given)
 
 
+def _sums(a: Any, edges: Any, weights: Any, *, is_uniform: bool) -> Any:
+    """Return how many elements are between edges of NumPy's, or the sums of their weights if there are any."""
+    if weights is None:
+        return count.histogram(a, edges, is_uniform=is_uniform)
+    return count.weighted_histogram(a, edges, weights, is_uniform=is_uniform)
+
+
 def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
     """Do as `histogram` does of arrays of ours, for edges with equal distances; None for anything else."""
     if type(bins) is not int or density or (weights is not None and type(weights) is not types.ndarray):
@@ -35,11 +42,7 @@ def _histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, w
     edges, is_uniform = count.edges_of(a, bins, range)
     if type(edges) is not np.ndarray:  # but ours, of limits that are
         return None
-    if weights is None:
-        counts = count.histogram(a, edges, is_uniform=is_uniform)
-    else:
-        counts = count.weighted_histogram(a, edges, weights, is_uniform=is_uniform)
-    return counts, from_host(edges)
+    return _sums(a, edges, weights, is_uniform=is_uniform), from_host(edges)
 
 
 @implements("histogram", ahead=_histogram)
@@ -53,10 +56,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     else:
         edges, is_uniform = count.edges_of(array, bins, range)
     on_host = fetch(edges) if is_array(edges) else edges
-    if weights is None:
-        counts = count.histogram(array, on_host, is_uniform=is_uniform)
-    else:
-        counts = count.weighted_histogram(array, on_host, as_ours(weights), is_uniform=is_uniform)
+    counts = _sums(array, on_host, None if weights is None else as_ours(weights), is_uniform=is_uniform)
     if density:
         widths = asarray(np.array(np.diff(on_host), float))
         divide = UFUNC_OBJECTS["divide"]
