@@ -142,7 +142,7 @@ class ByArithmetic:
     later : ByArithmetic or None
         What it has after one more run; None where it has run as often as is worth it.
     launch : Again or None
-        The launch of before, where it is known.
+        Kernel, grid and constants that the graph was launched with last, where they are kept.
     """
 
     __slots__ = ("later", "launch")
@@ -202,7 +202,7 @@ def run_first(
 
 
 def run_with(launch: Again, program: Any) -> ByArithmetic:
-    """Return what a graph has for a program that has run once more by arithmetic, with a launch, which it keeps."""
+    """Return what takes the place of a graph's program after one more launch by arithmetic, and keeps that launch."""
     return ByArithmetic(program.later.later, launch)
 
 

@@ -41,11 +41,11 @@ EARLY = 4 * MEETINGS
 """Looks at a chain of the sizes that its structure was first met in that let it be merged without more ado; and at one
 of other sizes before it is, for to plan it takes as long as some dozens spare that are merged."""
 _MERGED = new_table()
-"""Graphs and what gives the results that they are made of -> the latest `_Merged` of them, the last one first."""
+"""A graph and the bound reductions that it reads -> its latest merged kernels, the last one used first."""
 _NUMBERS = frozenset({bool, int, float, complex})
-"""Of leaves that lie nowhere."""
+"""Types of leaves that are numbers, which are not in device memory."""
 MOST_MERGED = 4
-"""Of each: the first turn of a loop reads what it begins with, and others what the last one has made."""
+"""Merged kernels kept for each: the first turn of a loop reads other arrays than those after it."""
 _STRUCTURES = new_table()  # of which there has been a program -> its sizes, and how often these came early
 
 is_patient = True

@@ -221,13 +221,13 @@ def weighted_histogram(array: Handle, edges: np.ndarray[Any, Any], weights: Hand
 
 
 def _numbers(elements: Handle, edges: np.ndarray[Any, Any], compared: np.dtype[Any]) -> Any:
-    """Return the bins of elements between equidistant edges, that behind all where they are in none; None of others."""
+    """Return the bin number of each element, the number of bins for elements outside; None if edges have no kernel."""
     given, is_estimated = _edges(edges, compared, is_uniform=True)
     return perform_on_device(BINS, (elements, given)) if is_estimated else None
 
 
 def _searched(elements: Handle, edges: np.ndarray[Any, Any], count: int) -> Any:
-    """Return what `_numbers` does between any edges."""
+    """Return the bin numbers that `_numbers` does, by binary search, for edges at any distances."""
     compute, elements = OBJECTS, astype(elements, edges.dtype, copy_wanted=False)
     found = searchsorted(creation.asarray(edges), elements, is_right=True)
     found = compute["minimum"](compute["subtract"](found, 1), count - 1)
