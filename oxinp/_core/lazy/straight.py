@@ -25,7 +25,7 @@ from oxinp._core.lazy.expr import Unsupported, leaf_structure, remember, scalar
 from oxinp._core.lazy.handle import device_value, host_view
 from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, device, followers, note_update, singles
-from oxinp._core.lazy.record import COPY, express
+from oxinp._core.lazy.record import COPY, express, uploaded_for
 from oxinp._core.lazy.results import types, wrap_pending
 from oxinp._core.lazy.writing import MAX_GONE, flush_readers, is_direct, note_written, read_back, write_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
@@ -67,15 +67,15 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         return False
     if layout.ndim > MAX_NDIM:
         return False
+    storage = array._held or array._storage
     number = NUMBERS.get(type(operand))
-    chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0, None)
+    chain = _chain(operand, layout, storage) if number is None else (number, number.kinds, (operand,), 0, None)
     if chain is not None and chain[0].nodes and _reads_before(array, layout, chain):
         schedule.materialise(operand._held or operand._storage)
-        chain = _chain(operand, layout)
+        chain = _chain(operand, layout, storage)
     if chain is None:
         return False
     added, seen, entries, mask, graph = chain
-    storage = array._held or array._storage
     if graph is not None and graph.met >= MEETINGS + RENTED and _update_again(operation, array, layout, chain):
         if accesses and layout.nbytes <= SMALL_NBYTES:
             note_update(storage, entries)
@@ -144,6 +144,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
     if here.are_several or schedule.room < 0 or REPORTS or not layout.size:
         return False
+    storage = array._held or array._storage
     held = None if value._held is None else value._held.value
     if layout.ndim > MAX_NDIM and (held is None or not (held[0].nodes or held[0].programs)):
         return False
@@ -153,7 +154,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         graph.met += 1
         chain: _Chain | None = (graph.structure, graph.leaves, held[1], held[2], graph)
     else:
-        chain = _chain(value, layout)
+        chain = _chain(value, layout, storage)
     if chain is None:
         return False
     structure, seen, entries, _, graph = chain
@@ -162,7 +163,6 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     own = array._known or array._layout
     if layout.size == own.size and layout.same(own):
         return False
-    storage = array._held or array._storage
     if structure.nodes:
         if CALLS and graph is not None and layout.ndim < 2 and row_launches.is_worth_a_look(graph, entries, layout):
             is_done = None
@@ -182,7 +182,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         if is_written is not None:
             return is_written
         schedule.materialise(value._held or value._storage)
-        chain = _chain(value, layout)
+        chain = _chain(value, layout, storage)
         return chain is not None and not chain[0].nodes and bool(write_part(storage, layout, chain, None, False))
     entry = entries[0]
     if type(entry) is Pending and entry.call is not None:
@@ -301,11 +301,12 @@ def fill(array: Handle, layout: Layout, number: Any) -> bool:
     return bool(write_part(array._held or array._storage, layout, chain, None, False))
 
 
-def _chain(operand: Any, target: Layout) -> _Chain | None:
-    """Return an operand as a chain broadcast to the shape of a part; None where it has to be recorded."""
+def _chain(operand: Any, target: Layout, storage: Storage) -> _Chain | None:
+    """Return an operand as a chain broadcast to the shape of a part of a storage; None where it has to be recorded."""
     if type(operand) is not types.ndarray and type(type(operand)) is not types.scalar_type:
         return None
-    value = (operand._held or operand._storage).value
+    held = operand._held or operand._storage
+    value = held.value or uploaded_for(held, storage)
     if value is None or value[2] & SHARED:
         return None
     layout = operand._known or operand._layout

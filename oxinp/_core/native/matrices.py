@@ -17,6 +17,7 @@ from oxinp._core.native.places import load_small
 from oxinp._kernels.choice import MIN_TUNED_NBYTES
 from oxinp._kernels.elementwise.access import MAX_VECTOR
 from oxinp._kernels.elementwise.known import MIN_FILL, _Loops
+from oxinp._kernels.elementwise.staging import MAX_REPEATS
 from oxinp._kernels.nest import MAX_INDEX_32, magic
 
 _PLANNER = offsets(Structure, ("planner",))["planner"]
@@ -134,8 +135,14 @@ def _load_extents(call: Making, label: str) -> None:
 
 
 def _require_indices(call: Making, label: str) -> None:
-    """Go on where 32-bit indices reach all elements, and the matrices are no single loop."""
-    code = call.code
+    """Go on where 32-bit indices reach all elements, and the matrices are no single loop, nor rows to be repeated."""
+    code, is_long = call.code, call.new_label()
+    code.compare_number_with("rsp", _ROWS, MAX_REPEATS)
+    code.jump(is_long, "g")
+    code.set("rcx", id(True))
+    code.compare_with("r15", _FIELDS["is_row"], "rcx")
+    code.jump(label, "e")
+    code.label(is_long)
     load_number(call, "rax", "r15", _FIELDS["whole"], label)
     code.compare_with("rsp", _COLUMNS, "rax")
     code.jump(label, "e")

@@ -19,7 +19,7 @@ from oxinp._kernels.elementwise.access import (
 from oxinp._kernels.elementwise.chain import MAX_GATHERED, STAGED
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.planner import MAX_KEPT, Planner
-from oxinp._kernels.elementwise.staging import MAX_STATIC_SHARED, tile_units
+from oxinp._kernels.elementwise.staging import MAX_REPEATS, MAX_STATIC_SHARED, MIN_REPEATED, tile_units
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.nest import MAX_INDEX_32, Nest, magic
 from oxinp._kernels.problem import MAX_KERNELS, Operand
@@ -58,6 +58,8 @@ class _Loops(NamedTuple):
         That without tiles, if it has been made.
     units : (int, int)
         Elements of a unit of that, and units of a block.
+    is_row : bool
+        The inputs are the same in each row: few long ones are computed by a kernel that this does not know.
     """
 
     tile: TileSpec
@@ -71,6 +73,7 @@ class _Loops(NamedTuple):
     nbytes: tuple[int, int, int, int]
     plain: Kernel | None
     units: tuple[int, int]
+    is_row: bool
 
 
 class KnownChains(Planner):
@@ -155,6 +158,8 @@ class KnownChains(Planner):
             return None
         if max(loops.down * num_rows + loops.along * num_columns, num_rows * num_columns) >= MAX_INDEX_32:
             return None
+        if loops.is_row and num_rows <= MAX_REPEATS and num_columns >= MIN_REPEATED:  # `repeated_loop`, spelled out
+            return None
         spec = loops.tile
         width, height = loops.extents
         across, below = -(-num_columns // width), -(-num_rows // height)
@@ -193,8 +198,6 @@ class KnownChains(Planner):
                 return None
             nbytes[(not along) + 2 * (not down)] += type_.nbytes
             key += (along, down % MAX_VECTOR or (down and MAX_VECTOR))
-        if not any(down for down, _ in steps[len(self.outputs) :]):
-            return None
         wholes = {down if along else -down for down, along in steps if down or along}
         found = self._matrices.get((*key, *alignments))
         if found is None:
@@ -214,6 +217,7 @@ class KnownChains(Planner):
             (nbytes[0], nbytes[1], nbytes[2], nbytes[3]),
             self._kernels.get(other),
             (other.vector, linear.BLOCK * other.unroll),
+            len(steps) > len(self.outputs) and not any(down for down, _ in steps[len(self.outputs) :]),
         )
         if loops.kernel is not None or loops.plain is not None:
             if len(self._loops) >= MAX_KEPT:
