@@ -21,7 +21,7 @@ from oxinp._core.lazy.chains import entry_at, launch_of, note_run
 from oxinp._core.lazy.combining import common_shape, known_join, may_join
 from oxinp._core.lazy.executor import anywhere
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import Unsupported, leaf_structure, remember, scalar
+from oxinp._core.lazy.expr import Unsupported, graph_of, leaf, leaf_structure, remember, scalar
 from oxinp._core.lazy.handle import device_value, host_view
 from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, device, followers, note_update, singles
@@ -29,7 +29,7 @@ from oxinp._core.lazy.record import COPY, express, uploaded_for
 from oxinp._core.lazy.results import types, wrap_pending
 from oxinp._core.lazy.writing import MAX_GONE, flush_readers, is_direct, note_written, read_back, write_result
 from oxinp._core.memory.dtypes import DEVICE_TYPES
-from oxinp._core.memory.layout import Layout, make_layout
+from oxinp._core.memory.layout import Layout, line_layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -70,9 +70,8 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     storage = array._held or array._storage
     number = NUMBERS.get(type(operand))
     chain = _chain(operand, layout, storage) if number is None else (number, number.kinds, (operand,), 0, None)
-    if chain is not None and chain[0].nodes and _reads_before(array, layout, chain):
-        schedule.materialise(operand._held or operand._storage)
-        chain = _chain(operand, layout, storage)
+    if chain is not None and _reads_before(storage, layout, chain):
+        chain = attempt(_copied, operand, storage, layout, chain)
     if chain is None:
         return False
     added, seen, entries, mask, graph = chain
@@ -100,21 +99,53 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     return is_written
 
 
-def _reads_before(array: Handle, layout: Layout, chain: _Chain) -> bool:
-    """Whether a chain reads elements of a matrix that would be written before: it has to be computed first.
+def _reads_before(storage: Storage, layout: Layout, chain: _Chain) -> bool:
+    """Whether a chain reads elements of a matrix that would be written before.
 
     Of lines `mirrored` looks at it.
     """
     if layout.ndim < MAX_NDIM:
         return False
     structure, seen, entries, mask, _ = chain
-    value = (array._held or array._storage).value
+    value = storage.value
     if value is None or not mask & value[2] or value[0].nodes or value[2] & SHARED or layout.nbytes < balance.limit:
         return False
     (buffer,) = value[1]
     if type(buffer) is Pending and buffer.call is not None:
         return False
     return not is_direct(structure, seen, entries, buffer, layout)
+
+
+def _copied(operand: Handle, storage: Storage, layout: Layout, chain: _Chain) -> _Chain | None:
+    """Return a chain of the same values that reads nothing of a matrix that is written to before it is, in an attempt.
+
+    Rows and columns that are the same all over it are copied, as those of an elimination are; else all is computed.
+    None where it has to be recorded.
+    """
+    structure, seen, entries, mask, _ = chain
+    held, written = operand._held or operand._storage, storage.value
+    pending = held.value
+    if written is None or written[0].nodes or pending is None or (structure.nodes and pending[1] is not entries):
+        return None
+    layouts, leaves = list(seen), list(entries)
+    for place, (where, entry) in enumerate(zip(seen, entries, strict=True)):
+        if type(where) is Layout and not is_direct(structure, (where,), (entry,), written[1][0], layout):
+            axes = [axis for axis, step in enumerate(where.strides) if step]
+            if len(axes) > 1 or not where.is_aligned or (structure.nodes and pending[0].leaves is not seen):
+                break
+            size, step = (where.shape[axes[0]], where.strides[axes[0]]) if axes else (1, 0)
+            line = line_layout(where.dtype, size, step, where.offset)
+            _, leaves[place] = schedule.evaluate((leaf(line), (entry,), mask))
+            strides = tuple([where.dtype.itemsize if axis in axes else 0 for axis in range(where.ndim)])
+            layouts[place] = make_layout(where.dtype, where.shape, strides, 0)
+    else:
+        if structure.nodes:  # it is pending while the rest is written, and reads the copies, too
+            held.value = graph_of(structure, pending[0].layout, tuple(layouts)), tuple(leaves), mask
+        return structure, tuple(layouts), tuple(leaves), mask, None
+    if not structure.nodes:
+        return None
+    schedule.materialise(held)
+    return _chain(operand, layout, storage)
 
 
 def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _Chain) -> bool:

@@ -422,8 +422,9 @@ def _miss(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
     pitch = math.gcd(*where.strides, *layout.strides)
     if pitch > 0 and layout.dtype.itemsize <= (ptr - start) % pitch <= pitch - where.dtype.itemsize:
         return True
-    for step in (*layout.strides, *where.strides):  # as some columns of a matrix lie beside others
-        if pitch := abs(step):
+    least = layout.dtype.itemsize + where.dtype.itemsize
+    for pitch in {*map(abs, layout.strides), *map(abs, where.strides)}:  # as some columns of a matrix lie beside others
+        if pitch >= least:
             (first, length), (low, width) = _within(where, pitch), _within(layout, pitch)
             if width <= (ptr + first - start - low) % pitch <= pitch - length:
                 return True

@@ -278,6 +278,13 @@ def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[L
             break
     else:
         return Layout.of(dtype, shape)
+    if len(shape) == 2:  # as most: parts of matrices of C's order, rows and numbers
+        for layout in operands:
+            steps = layout.strides
+            if len(steps) == 2 and not steps[0] > steps[1] > 0:
+                break
+        else:
+            return Layout.of(dtype, shape)
     key = tuple([_pattern(layout) for layout in operands])
     order = _ORDERS.get(key) or _ORDERS.recall(key)
     if order is None:
