@@ -13,8 +13,8 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
-from oxinp._core.lazy import row_launches, schedule
-from oxinp._core.lazy.balance import NUM_SIZES, are_by_rows, balance, is_sampled, num_moved
+from oxinp._core.lazy import rewriting, row_launches, schedule
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import Missing, attempt, spells_attempt
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.chains import entry_at, launch_of, note_run
@@ -27,7 +27,15 @@ from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, device, followers, note_update, singles
 from oxinp._core.lazy.record import COPY, express, uploaded_for
 from oxinp._core.lazy.results import types, wrap_pending
-from oxinp._core.lazy.writing import MAX_GONE, flush_readers, is_direct, note_written, read_back, write_result
+from oxinp._core.lazy.writing import (
+    MAX_GONE,
+    flush_readers,
+    is_direct,
+    note_written,
+    read_back,
+    weigh_write,
+    write_result,
+)
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, line_layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
@@ -212,6 +220,8 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         is_written = write_part(storage, layout, chain, value._held, False)
         if is_written is not None:
             return is_written
+        if value._held is not None and rewriting.rewrite(storage, layout, value._held):
+            return True
         schedule.materialise(value._held or value._storage)
         chain = _chain(value, layout, storage)
         return chain is not None and not chain[0].nodes and bool(write_part(storage, layout, chain, None, False))
@@ -322,13 +332,19 @@ def fill(array: Handle, layout: Layout, number: Any) -> bool:
     """Write a number of NumPy's to a part of an array of its dtype; False where nothing has been done."""
     if here.are_several or schedule.room < 0 or REPORTS or current() is not quiet.state:
         return False
-    structures = (scalar(layout.dtype).structure,)
-    key = structures, None, layout.dtype
-    join = COPY.joins.get(key) or COPY.joins.recall(key)  # `known_join`, spelled out
-    if join is None or join.structure is None:
-        return False
-    ((_, convert),) = join.scalars
-    chain = join.structure, join.structure.kinds, (convert(number),), 0, None
+    if layout.size == 1:  # which takes a program
+        if layout.dtype not in DEVICE_TYPES:
+            return False
+        graph, entries, mask = express(COPY, (number,), layout._dense or layout.dense)
+        chain: _Chain = graph.structure, graph.leaves, entries, mask, graph
+    else:
+        structures = (scalar(layout.dtype).structure,)
+        key = structures, None, layout.dtype
+        join = COPY.joins.get(key) or COPY.joins.recall(key)  # `known_join`, spelled out
+        if join is None or join.structure is None:
+            return False
+        ((_, convert),) = join.scalars
+        chain = join.structure, join.structure.kinds, (convert(number),), 0, None
     return bool(write_part(array._held or array._storage, layout, chain, None, False))
 
 
@@ -496,22 +512,4 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     return True
 
 
-def weigh_write(
-    storage: Storage,
-    layout: Layout,
-    structure: Structure,
-    nbytes: int,
-    entries: tuple[Any, ...],
-    is_due: bool = False,
-) -> None:
-    """Let placement learn from what a structure has been computed of into a part of an array of so many bytes.
-
-    It is weighed if it is due, or one of those that are.
-    """
-    size = balance.ran(nbytes, entries)
-    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_due or is_sampled() or balance.each):
-        is_by_rows = are_by_rows((layout,))
-        balance.computed_chain(size, structure, num_moved(layout, nbytes), is_first=False, is_by_rows=is_by_rows)
-
-
-__all__ = ["NUMBERS", "assign", "bring", "fill", "update", "weigh_write", "write_part"]
+__all__ = ["NUMBERS", "assign", "bring", "fill", "update", "write_part"]

@@ -249,6 +249,24 @@ def note_written(storage: Storage, written: Layout | None = None) -> None:
     storage.stale = None
 
 
+def weigh_write(
+    storage: Storage,
+    layout: Layout,
+    structure: Structure,
+    nbytes: int,
+    entries: tuple[Any, ...],
+    is_due: bool = False,
+) -> None:
+    """Let placement learn from what a structure has been computed of into a part of an array of so many bytes.
+
+    It is weighed if it is due, or one of those that are.
+    """
+    size = balance.ran(nbytes, entries)
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_due or is_sampled() or balance.each):
+        is_by_rows = are_by_rows((layout,))
+        balance.computed_chain(size, structure, num_moved(layout, nbytes), is_first=False, is_by_rows=is_by_rows)
+
+
 def read_back(source: Storage, storage: Storage, layout: Layout, leaves: tuple[Any, ...]) -> None:
     """Let a storage whose value has been written over leaves of its own read it there: it cannot be computed again."""
     assert storage.value is not None
