@@ -315,9 +315,11 @@ def measured(spec: LinearSpec | TileSpec, nest: Nest, device: Device) -> LinearS
         nbytes = sum(tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, x.type) for x in staged)
         return nbytes <= MAX_STATIC_SHARED and units * rows * chain.words <= MAX_GATHERED
 
+    def candidates() -> list[Extents]:
+        return [default, *filter(is_legal, starmap(Extents, product((1, 2, 4, 8), (4, 8, 16))))]
+
     default = Extents(spec.units, spec.rows)
-    candidates = [default, *filter(is_legal, starmap(Extents, product((1, 2, 4, 8), (4, 8, 16))))]
-    choice = Choice("transpose/tile", key, (), nest.shape[-2:], Extents, is_legal, lambda: default, lambda: candidates)
+    choice = Choice("transpose/tile", key, (), nest.shape[-2:], Extents, is_legal, lambda: default, candidates)
     answer = decide(choice, device)
     return spec if answer == default else spec.replace(**answer._asdict())
 
