@@ -17,9 +17,9 @@ from oxinp._core.lazy import rewriting, row_launches, schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import Missing, attempt, spells_attempt
 from oxinp._core.lazy.calls import CALLS, Pending
-from oxinp._core.lazy.chains import entry_at, launch_of, note_run
+from oxinp._core.lazy.chains import copy_structure, entry_at, launch_of, line_again, note_run
 from oxinp._core.lazy.combining import common_shape, known_join, may_join
-from oxinp._core.lazy.executor import anywhere
+from oxinp._core.lazy.executor import anywhere, run_again
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Unsupported, graph_of, leaf, leaf_structure, remember, scalar
 from oxinp._core.lazy.handle import device_value, host_view
@@ -78,8 +78,8 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     storage = array._held or array._storage
     number = NUMBERS.get(type(operand))
     chain = _chain(operand, layout, storage) if number is None else (number, number.kinds, (operand,), 0, None)
-    if chain is not None and _reads_before(storage, layout, chain):
-        chain = attempt(_copied, operand, storage, layout, chain)
+    if chain is not None and (places := _overlapping(storage, layout, chain)):
+        chain = attempt(_copied, operand, storage, layout, chain, places)
     if chain is None:
         return False
     added, seen, entries, mask, graph = chain
@@ -107,28 +107,35 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     return is_written
 
 
-def _reads_before(storage: Storage, layout: Layout, chain: _Chain) -> bool:
-    """Whether a chain reads elements of a matrix that would be written before.
+def _overlapping(storage: Storage, layout: Layout, chain: _Chain) -> list[int]:
+    """Return the numbers of the leaves of a chain that read elements of a matrix that would be written before.
 
     Of lines `mirrored` looks at it.
     """
     if layout.ndim < MAX_NDIM:
-        return False
+        return []
     structure, seen, entries, mask, _ = chain
     value = storage.value
     if value is None or not mask & value[2] or value[0].nodes or value[2] & SHARED or layout.nbytes < balance.limit:
-        return False
+        return []
     (buffer,) = value[1]
     if type(buffer) is Pending and buffer.call is not None:
-        return False
-    return not is_direct(structure, seen, entries, buffer, layout)
+        return []
+    leaves = enumerate(zip(seen, entries, strict=True))
+    return [place for place, (where, entry) in leaves if not is_direct(structure, (where,), (entry,), buffer, layout)]
 
 
-def _copied(operand: Handle, storage: Storage, layout: Layout, chain: _Chain) -> _Chain | None:
+def _copied(operand: Handle, storage: Storage, layout: Layout, chain: _Chain, places: list[int]) -> _Chain | None:
     """Return a chain of the same values that reads nothing of a matrix that is written to before it is, in an attempt.
 
     Rows and columns that are the same all over it are copied, as those of an elimination are; else all is computed.
     None where it has to be recorded.
+
+    Parameters
+    ----------
+    operand, storage, layout, chain
+    places : list of int
+        Of the leaves that read it.
     """
     structure, seen, entries, mask, _ = chain
     held, written = operand._held or operand._storage, storage.value
@@ -136,16 +143,15 @@ def _copied(operand: Handle, storage: Storage, layout: Layout, chain: _Chain) ->
     if written is None or written[0].nodes or pending is None or (structure.nodes and pending[1] is not entries):
         return None
     layouts, leaves = list(seen), list(entries)
-    for place, (where, entry) in enumerate(zip(seen, entries, strict=True)):
-        if type(where) is Layout and not is_direct(structure, (where,), (entry,), written[1][0], layout):
-            axes = [axis for axis, step in enumerate(where.strides) if step]
-            if len(axes) > 1 or not where.is_aligned or (structure.nodes and pending[0].leaves is not seen):
-                break
-            size, step = (where.shape[axes[0]], where.strides[axes[0]]) if axes else (1, 0)
-            line = line_layout(where.dtype, size, step, where.offset)
-            _, leaves[place] = schedule.evaluate((leaf(line), (entry,), mask))
-            strides = tuple([where.dtype.itemsize if axis in axes else 0 for axis in range(where.ndim)])
-            layouts[place] = make_layout(where.dtype, where.shape, strides, 0)
+    for place in places:
+        where = seen[place]
+        axes = [axis for axis, step in enumerate(where.strides) if step]
+        if len(axes) > 1 or not where.is_aligned or (structure.nodes and pending[0].leaves is not seen):
+            break
+        size, step = (where.shape[axes[0]], where.strides[axes[0]]) if axes else (1, 0)
+        leaves[place] = _copied_line(line_layout(where.dtype, size, step, where.offset), entries[place], mask)
+        strides = tuple([where.dtype.itemsize if axis in axes else 0 for axis in range(where.ndim)])
+        layouts[place] = make_layout(where.dtype, where.shape, strides, 0)
     else:
         if structure.nodes:  # it is pending while the rest is written, and reads the copies, too
             held.value = graph_of(structure, pending[0].layout, tuple(layouts)), tuple(leaves), mask
@@ -154,6 +160,17 @@ def _copied(operand: Handle, storage: Storage, layout: Layout, chain: _Chain) ->
         return None
     schedule.materialise(held)
     return _chain(operand, layout, storage)
+
+
+def _copied_line(line: Layout, entry: Any, mask: int) -> Any:
+    """Return new memory with elements that lie in one dimension, under the lock."""
+    dtype = line.dtype
+    planner = copy_structure(dtype, dtype.num, dtype, dtype.num).planner
+    if planner is not None:
+        launch = line_again(planner, (Layout.of(dtype, line.shape), line))
+        if launch is not None and (copied := run_again(launch, line.nbytes, (entry,))) is not None:
+            return copied
+    return schedule.evaluate((leaf(line), (entry,), mask))[1]
 
 
 def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _Chain) -> bool:

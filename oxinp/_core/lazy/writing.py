@@ -334,7 +334,7 @@ def is_direct(
                         continue
                     if itemsize <= distance % (step or 1) <= step - itemsize:
                         continue
-            meet_there = is_own and not distance and _meet_in_themselves(distance, where, layout)
+            meet_there = is_own and not distance and layout.ndim == 1 and _meet_in_themselves(where, layout)
             if not (meet_there or _miss(entry.ptr, where, start, layout)):
                 return False
     return True
@@ -348,12 +348,12 @@ def is_mirrored(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
     return size > 1 and where.strides == (-step,) and ptr == start + (size - 1) * step
 
 
-def _meet_in_themselves(distance: int, where: Layout, layout: Layout) -> bool:
+def _meet_in_themselves(where: Layout, layout: Layout) -> bool:
     """Whether elements of one dimension that are read and written from the same one on meet nowhere else.
 
     So does a row of a matrix that is given the column of its first element.
     """
-    if distance or layout.ndim != 1 or where.ndim != 1 or where.dtype.itemsize != layout.dtype.itemsize:
+    if layout.ndim != 1 or where.ndim != 1 or where.dtype.itemsize != layout.dtype.itemsize:
         return False
     (read,), (written,), itemsize = where.strides, layout.strides, layout.dtype.itemsize
     if read % itemsize or written % itemsize or not read:
