@@ -73,22 +73,47 @@ class _Loops(NamedTuple):
     units: tuple[int, int]
 
 
+class _Rows:
+    """What `KnownChains._meet_loops` keeps of matrices of whatever row strides and extents, whose Specs are the same.
+
+    Attributes
+    ----------
+    specs : (TileSpec, LinearSpec)
+    kernels : (Kernel or None, Kernel or None)
+        Of these, as far as they have been made.
+    extents, units : (int, int)
+        As in `_Loops`.
+    places : list of (int, int)
+        The constants of the chain: of which operand, along which loop they are strides.
+    """
+
+    __slots__ = ("extents", "kernels", "places", "specs", "units")
+
+    def __init__(self, tile: TileSpec, plain: LinearSpec) -> None:
+        self.specs = tile, plain
+        self.kernels: tuple[Kernel | None, Kernel | None] = (None, None)
+        self.extents = tile.width, tile.height
+        self.units = plain.vector, linear.BLOCK * plain.unroll
+        self.places = [(operand, loop) for operand, (loops, _) in enumerate(tile.chain.moves) for loop in loops]
+
+
 class KnownChains(Planner):
     """Instructions and the values that are written, and their launches where operands move as others did.
 
     Parameters are those of `plan.Elementwise`.
     """
 
-    __slots__ = ("_lines", "_loops", "_matrices", "_met", "nbytes")
+    __slots__ = ("_lines", "_loops", "_matrices", "_met", "_sizes", "nbytes")
 
     def __init__(
         self, inputs: Sequence[tuple[Type, bool]], instrs: Sequence[Instr], outputs: Sequence[tuple[int, Type]]
     ) -> None:
         super().__init__(inputs, instrs, outputs)
-        self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
+        self._sizes = [type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types)]
+        self.nbytes = sum(self._sizes)
         self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[Any, ...]]] = {}
         # How the elements of matrices lie -> the Spec of tiles, and that without, where it was asked for.
-        self._matrices: dict[Any, tuple[TileSpec, LinearSpec]] = {}
+        self._matrices: dict[Any, _Rows] = {}
         # Strides, alignments, and columns beyond a multiple of the widest access.
         self._loops: dict[Any, _Loops] = {}
         # Strides and alignments -> up to which size they have a kernel, that, its constants before those of the size,
@@ -187,35 +212,43 @@ class KnownChains(Planner):
         if self.wants_index or down <= along or num_columns < 2:
             return None
         nbytes = [0, 0, 0, 0]
+        farthest, widest, whole, is_read = 0, 0, None, False
         key: list[int] = [num_columns % MAX_VECTOR]
-        for (down, along), type_ in zip(steps, (*[type_ for _, type_ in self.outputs], *self.types), strict=True):
+        for number, size in enumerate(self._sizes):
+            down, along = steps[number]
             if down < 0 or not 0 <= along <= 1:
                 return None
-            nbytes[(not along) + 2 * (not down)] += type_.nbytes
+            nbytes[(not along) + 2 * (not down)] += size
             key += (along, down % MAX_VECTOR or (down and MAX_VECTOR))
-        if not any(down for down, _ in steps[len(self.outputs) :]):
+            if down or along:
+                wanted = down if along else -down
+                whole = wanted if whole is None or whole == wanted else 0
+            is_read = is_read or (down > 0 and number >= len(self.outputs))
+            farthest, widest = max(farthest, down), max(widest, along)
+        if not is_read:
             return None
-        wholes = {down if along else -down for down, along in steps if down or along}
         found = self._matrices.get((*key, *alignments))
         if found is None:
             if len(self._matrices) >= MAX_KEPT:
                 self._matrices.clear()
             nest = Nest((2, num_columns), steps, (0,) * len(steps))
-            found = self._matrices[(*key, *alignments)] = self._specs_of_rows(nest, alignments)
-        spec, other = found
+            found = self._matrices[(*key, *alignments)] = _Rows(*self._specs_of_rows(nest, alignments))
+        if found.kernels[0] is None or found.kernels[1] is None:
+            found.kernels = self._kernels.get(found.specs[0]), self._kernels.get(found.specs[1])
+        kernel, plain = found.kernels
         loops = _Loops(
-            *found,
-            self._kernels.get(spec),
-            (spec.width, spec.height),
-            spec.chain.constants(Nest((), steps, (0,) * len(steps))),
-            max([down for down, _ in steps]),
-            max([along for _, along in steps]),
-            wholes.pop() if len(wholes) == 1 else 0,
+            *found.specs,
+            kernel,
+            found.extents,
+            tuple([steps[operand][loop] for operand, loop in found.places]),
+            farthest,
+            widest,
+            whole or 0,
             (nbytes[0], nbytes[1], nbytes[2], nbytes[3]),
-            self._kernels.get(other),
-            (other.vector, linear.BLOCK * other.unroll),
+            plain,
+            found.units,
         )
-        if loops.kernel is not None or loops.plain is not None:
+        if kernel is not None or plain is not None:
             if len(self._loops) >= MAX_KEPT:
                 self._loops.clear()
             self._loops[steps, alignments, num_columns % MAX_VECTOR] = loops
