@@ -198,7 +198,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 @implements("copyto", is_hosted=False)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """See `numpy.copyto`."""
-    if not is_array(dst):
+    if type(dst) is not types.ndarray and not is_array(dst):
         raise Unsupported("a NumPy array to write to")
     mask = None if where is True else _mask(where)
     if mask is None and casting == "same_kind" and type(src) is float and dst.dtype.char == "d" and is_writeable(dst):
