@@ -38,12 +38,21 @@ def _checked(a: Any, b: Any) -> tuple[Any, Any]:
     return as_ours(a), as_ours(b)
 
 
-def _vectors(a: Any, b: Any = None, *others: Any, **options: Any) -> Any:
-    """Return the product of two vectors that are on the device; None for anything else."""
-    return None if type(b) is not types.ndarray or others or options else vector_product.inner(a, b)
+def _multiplied(a: Any, b: Any = None, *others: Any, **options: Any) -> Any:
+    """Return the product of vectors or matrices, the first on the device; None for what `matmul` may not do as well."""
+    if type(b) is not types.ndarray or others or options:
+        return None
+    left, right = a._known or a._layout, b._known or b._layout
+    if left.ndim == right.ndim == 1:
+        return vector_product.inner(a, b)
+    is_usual = left.dtype is right.dtype and left.dtype.char in "fd" and {left.ndim, right.ndim} <= _FEW_AXES
+    return a @ b if is_usual and left.shape[-1] == right.shape[0] > 1 else None
 
 
-@implements("dot", ahead=_vectors)
+_FEW_AXES = frozenset({1, 2})
+
+
+@implements("dot", ahead=_multiplied)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """See `numpy.dot`."""
     a, b = _checked(a, b)
