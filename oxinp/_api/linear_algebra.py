@@ -173,8 +173,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
         raise Unsupported("a NumPy array to write to")
     if subscripts is None or not arrays or not {*kwargs} <= {"dtype", "order", "casting"}:
         raise Unsupported("what NumPy refuses")
-    ours = [_checked(array, None)[0] for array in arrays]
-    return sums.einsum(subscripts, ours, out, sums.Options(_frozen(optimize), **kwargs))
+    ours = [array if type(array) is types.ndarray else _checked(array, array)[0] for array in arrays]
+    is_usual = optimize is False and not kwargs
+    return sums.einsum(subscripts, ours, out, sums.USUAL if is_usual else sums.Options(_frozen(optimize), **kwargs))
 
 
 def _in_letters(operands: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:
