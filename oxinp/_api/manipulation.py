@@ -36,7 +36,7 @@ from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign, astype, own, warn_of_lost_parts
 from oxinp._core.memory.broadcast import broadcast_shapes, broadcasts_to
 from oxinp._core.memory.dtypes import DEVICE_TYPES
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.layout import Layout, is_in_order
 from oxinp._core.ops import creation, joined, triangles
 from oxinp._core.ops import roll as rolls
 from oxinp._core.ops.index import getitem, setitem
@@ -380,20 +380,10 @@ def _are_alike(parts: Sequence[Any], axis: int) -> bool:
     for part in parts:
         layout = part._known or part._layout
         shape = layout.shape
-        if layout.dtype is not dtype or layout.ndim != ndim or not (layout.is_contiguous or _descend(layout.strides)):
+        if layout.dtype is not dtype or layout.ndim != ndim or not (layout.is_contiguous or is_in_order(layout)):
             return False
         if shape[:axis] != outer or shape[axis + 1 :] != inner:
             return False
-    return True
-
-
-def _descend(strides: tuple[int, ...]) -> bool:
-    """Whether each axis lies in memory within the one before."""
-    last = strides[0] + 1
-    for step in strides:
-        if not 0 < step < last:
-            return False
-        last = step
     return True
 
 

@@ -22,7 +22,7 @@ from oxinp._core.lazy.views import moved, view
 from oxinp._core.manipulation.copy import assign, astype, copy
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.layout import Layout, is_in_order
 from oxinp._core.ops import creation, matmul
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
@@ -427,7 +427,7 @@ def _products(factors: Sequence[Any]) -> Any:
     value = factors[0]
     for factor in factors[1:]:
         are_arrays = type(value) is type(factor) is types.ndarray
-        if are_arrays and _are_in_order(value._layout) and _are_in_order(factor._layout):
+        if are_arrays and is_in_order(value._layout) and is_in_order(factor._layout):
             value = value * factor  # in C order, too, and faster than where that is said
         else:
             value = UFUNC_OBJECTS["multiply"](value, factor, order="C")
@@ -448,17 +448,6 @@ def _num_labels(term: Term) -> int:
 
 def _cast(array: Any, dtype: np.dtype[Any]) -> Any:
     return array if array._layout.dtype is dtype else astype(array, dtype, copy_wanted=False)
-
-
-def _are_in_order(layout: Layout) -> bool:
-    """Whether the axes, but those of length 1, lie in memory in C order, so that what is made of such does."""
-    last = None
-    for n, step in zip(layout.shape, layout.strides, strict=True):
-        if n != 1:
-            if step <= 0 or (last is not None and step >= last):
-                return False
-            last = step
-    return True
 
 
 def _aligned(term: Term, labels: Labels) -> Any:
