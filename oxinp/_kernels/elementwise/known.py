@@ -80,18 +80,20 @@ class _Rows:
     ----------
     specs : (TileSpec, LinearSpec)
     kernels : (Kernel or None, Kernel or None)
-        Of these, as far as they have been made.
+        Of these, as far as they had been made when the planner had made so many.
+    num_made : int
     extents, units : (int, int)
         As in `_Loops`.
     places : list of (int, int)
         The constants of the chain: of which operand, along which loop they are strides.
     """
 
-    __slots__ = ("extents", "kernels", "places", "specs", "units")
+    __slots__ = ("extents", "kernels", "num_made", "places", "specs", "units")
 
     def __init__(self, tile: TileSpec, plain: LinearSpec) -> None:
         self.specs = tile, plain
         self.kernels: tuple[Kernel | None, Kernel | None] = (None, None)
+        self.num_made = 0
         self.extents = tile.width, tile.height
         self.units = plain.vector, linear.BLOCK * plain.unroll
         self.places = [(operand, loop) for operand, (loops, _) in enumerate(tile.chain.moves) for loop in loops]
@@ -233,7 +235,8 @@ class KnownChains(Planner):
                 self._matrices.clear()
             nest = Nest((2, num_columns), steps, (0,) * len(steps))
             found = self._matrices[(*key, *alignments)] = _Rows(*self._specs_of_rows(nest, alignments))
-        if found.kernels[0] is None or found.kernels[1] is None:
+        if found.num_made != len(self._kernels):
+            found.num_made = len(self._kernels)
             found.kernels = self._kernels.get(found.specs[0]), self._kernels.get(found.specs[1])
         kernel, plain = found.kernels
         loops = _Loops(
