@@ -74,7 +74,7 @@ def _contracted(a: Any, b: Any = None, axes: Any = 2, *others: Any, **options: A
     """Return the product of two matrices over one axis, the first of the device; None for anything else."""
     if type(axes) is not int or axes != 1 or others or options or type(b) is not types.ndarray:
         return None
-    if not (a._known or a._layout).ndim == (b._known or b._layout).ndim == 2:  # noqa: PLR2004
+    if not (a._known or a._layout).ndim == (b._known or b._layout).ndim == 2:
         return None
     made = _multiplied(a, b)
     return None if made is None else view_at(made, made._layout)  # of the shape that it has, as NumPy returns it

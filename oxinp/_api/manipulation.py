@@ -35,7 +35,6 @@ from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign, astype, own, warn_of_lost_parts
 from oxinp._core.memory.broadcast import broadcast_shapes, broadcasts_to
-from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.layout import Layout, is_in_order
 from oxinp._core.ops import creation, joined, triangles
 from oxinp._core.ops import roll as rolls

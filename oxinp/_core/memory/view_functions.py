@@ -269,7 +269,7 @@ def reshape(layout: Layout, shape: Any) -> Move:
 
 def shape_of_copy(layout: Layout, shape: Any) -> tuple[int, ...] | None:
     """Return the shape that `numpy.reshape` copies to; None where it does not, or NumPy is to be asked."""
-    if layout.ndim < 2:  # noqa: PLR2004
+    if layout.ndim < 2:
         return None
     try:
         reshape(layout, shape)

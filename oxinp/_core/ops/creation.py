@@ -206,10 +206,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     ):
         return wrap_host(_numpys_arange(start, stop, step, dtype))
     are_numbers = all(
-        [
-            isinstance(x, int | np.integer) or (isinstance(x, float | np.floating) and math.isfinite(x))
-            for x in (start, stop, step)
-        ]
+        isinstance(x, int | np.integer) or (isinstance(x, float | np.floating) and math.isfinite(x))
+        for x in (start, stop, step)
     )
     if not are_numbers or np.timedelta64 in map(type, (start, stop, step)) or step == 0:
         # What is not given is left out: NumPy would take it for a date or a difference of dates.

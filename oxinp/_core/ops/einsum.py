@@ -174,7 +174,7 @@ def _pattern(layout: Layout) -> tuple[Any, ...]:
 
 
 def _short(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple([n if n < 2 else 2 for n in shape])
+    return tuple([min(n, 2) for n in shape])
 
 
 def _slowest_first(layout: Layout) -> tuple[int, ...]:

@@ -42,7 +42,9 @@ def triangle(array: Handle, k: int, *, is_upper: bool) -> Any:
     k : int
     """
     layout = array._known or array._layout
-    if layout.ndim < 2 or not (layout.is_contiguous or is_in_order(layout)) or layout.dtype not in DEVICE_TYPES or layout.dtype.kind in "mM":
+    if layout.ndim < 2 or layout.dtype not in DEVICE_TYPES or layout.dtype.kind in "mM":
+        return None
+    if not (layout.is_contiguous or is_in_order(layout)):
         return None
     m, n = layout.shape[-2:]
     if not 0 < max(m, n) <= MAX_COUNT:
