@@ -258,3 +258,22 @@ def test_ranges(given):
     for _ in range(2):
         assert_same(np.arange(*given), numpy.arange(*given))
     assert_same(np.arange(*map(np.float64, given)), numpy.arange(*map(numpy.float64, given)))
+
+
+def test_ranges_of_ever_new_sizes_in_chains_and_parts():
+    mine, theirs = np.zeros(200), numpy.zeros(200)
+    for n in (*range(20, 40), 30, 31):
+        for xp, x in ((np, mine), (numpy, theirs)):
+            x[: 2 * n : 2] = xp.arange(n * 1.0)
+            x[n - 1 :: -1] += xp.arange(n)
+            x[60 : 60 + n] = xp.arange(0.0, n * 2.0, 2) * x[:n]
+        assert_same(mine, theirs)
+        assert_same(np.arange(n * 1.0)[::-1] + np.arange(n), numpy.arange(n * 1.0)[::-1] + numpy.arange(n))
+
+
+def test_ranges_of_new_sizes_are_not_planned(monkeypatch):
+    for n in (50, 51):
+        np.evaluate(np.arange(n * 1.0))
+    monkeypatch.setattr("oxinp._kernels.elementwise.plan.Elementwise.plan", None)
+    for n in (52, 60, 75):
+        assert_same(np.arange(n * 1.0), numpy.arange(n * 1.0))
