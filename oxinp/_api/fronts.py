@@ -41,6 +41,7 @@ def implements(
     is_hosted: bool = True,
     most: Callable[[tuple[Any, ...]], float] | None = None,
     ahead: Callable[..., Any] | None = None,
+    of_lists: bool = False,
 ) -> Callable[[Function], Function]:
     """Register a function for NumPy's or SciPy's; where it raises `Unsupported`, they compute.
 
@@ -54,6 +55,8 @@ def implements(
         How many elements results have at most, see `dispatch.with_fallback`.
     ahead : callable, optional
         What is asked before of arrays that are on the device, see `dispatch.with_fallback`.
+    of_lists : bool
+        It is asked of lists and tuples.
 
     Returns
     -------
@@ -65,7 +68,9 @@ def implements(
         for name in names:
             theirs = find_theirs(name)
             if theirs is not None:
-                front = dispatch.with_fallback(function, theirs, name, is_hosted=is_hosted, most=most, ahead=ahead)
+                front = dispatch.with_fallback(
+                    function, theirs, name, is_hosted=is_hosted, most=most, ahead=ahead, of_lists=of_lists
+                )
                 _enter(name, theirs, front, function)
         return function
 

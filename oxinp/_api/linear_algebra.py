@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, enter_without_reading, implements
-from oxinp._api.rebound import rebound
+from oxinp._api.rebound import product_of_sizes, rebound
 from oxinp._core.host.exchange import is_array
 from oxinp._core.host.fallback import placed_on_host
 from oxinp._core.lazy import placement
@@ -16,7 +16,7 @@ from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.record import is_hosted
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.stores import check_writeable
-from oxinp._core.lazy.views import moved, view
+from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign
 from oxinp._core.memory.layout import Layout
@@ -38,12 +38,21 @@ def _checked(a: Any, b: Any) -> tuple[Any, Any]:
     return as_ours(a), as_ours(b)
 
 
-def _vectors(a: Any, b: Any = None, *others: Any, **options: Any) -> Any:
-    """Return the product of two vectors that are on the device; None for anything else."""
-    return None if type(b) is not types.ndarray or others or options else vector_product.inner(a, b)
+def _multiplied(a: Any, b: Any = None, *others: Any, **options: Any) -> Any:
+    """Return the product of vectors or matrices, the first on the device; None for what `matmul` may not do as well."""
+    if type(b) is not types.ndarray or others or options:
+        return None
+    left, right = a._known or a._layout, b._known or b._layout
+    if left.ndim == right.ndim == 1:
+        return vector_product.inner(a, b)
+    is_usual = left.dtype is right.dtype and left.dtype.char in "fd" and {left.ndim, right.ndim} <= _FEW_AXES
+    return a @ b if is_usual and left.shape[-1] == right.shape[0] > 1 else None
 
 
-@implements("dot", ahead=_vectors)
+_FEW_AXES = frozenset({1, 2})
+
+
+@implements("dot", ahead=_multiplied)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """See `numpy.dot`."""
     a, b = _checked(a, b)
@@ -59,6 +68,19 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     check_writeable(out)
     assign(out, result)
     return out if out._layout.ndim else out[()]
+
+
+def _contracted(a: Any, b: Any = None, axes: Any = 2, *others: Any, **options: Any) -> Any:
+    """Return the product of two matrices over one axis, the first of the device; None for anything else."""
+    if type(axes) is not int or axes != 1 or others or options or type(b) is not types.ndarray:
+        return None
+    if not (a._known or a._layout).ndim == (b._known or b._layout).ndim == 2:
+        return None
+    made = _multiplied(a, b)
+    return None if made is None else view_at(made, made._layout)  # of the shape that it has, as NumPy returns it
+
+
+implements("tensordot", most=product_of_sizes, ahead=_contracted)(rebound(np.tensordot))
 
 
 def _dot(a: Any, b: Any) -> Any:
@@ -153,7 +175,8 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     if out is not None and not is_array(out):
         raise Unsupported("a NumPy array to write to")
     a, _ = _checked(a, a)
-    return reduce(SUM, view(a, lambda seen: seen.diagonal(offset, axis1, axis2)), -1, dtype, out)
+    diagonal = moved(a, np.diagonal, offset, axis1, axis2)
+    return reduce(SUM, diagonal, None if diagonal._layout.ndim == 1 else -1, dtype, out)
 
 
 @implements("einsum", is_hosted=False)
@@ -164,8 +187,9 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
         raise Unsupported("a NumPy array to write to")
     if subscripts is None or not arrays or not {*kwargs} <= {"dtype", "order", "casting"}:
         raise Unsupported("what NumPy refuses")
-    ours = [_checked(array, None)[0] for array in arrays]
-    return sums.einsum(subscripts, ours, out, sums.Options(_frozen(optimize), **kwargs))
+    ours = [array if type(array) is types.ndarray else _checked(array, array)[0] for array in arrays]
+    is_usual = optimize is False and not kwargs
+    return sums.einsum(subscripts, ours, out, sums.USUAL if is_usual else sums.Options(_frozen(optimize), **kwargs))
 
 
 def _in_letters(operands: tuple[Any, ...]) -> tuple[str | None, tuple[Any, ...]]:

@@ -6,6 +6,7 @@ import functools
 import math
 import re
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,11 @@ from oxinp._core.lazy.handle import (
 from oxinp._core.lazy.operands import mask_operand
 from oxinp._core.lazy.record import COPY, express, is_hosted
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
-from oxinp._core.lazy.views import view, view_at
+from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation import shape
 from oxinp._core.manipulation.copy import assign, astype, own, warn_of_lost_parts
 from oxinp._core.memory.broadcast import broadcast_shapes, broadcasts_to
-from oxinp._core.memory.dtypes import DEVICE_TYPES
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.layout import Layout, is_in_order
 from oxinp._core.ops import creation, joined, triangles
 from oxinp._core.ops import roll as rolls
 from oxinp._core.ops.index import getitem, setitem
@@ -197,7 +197,7 @@ def ravel(a: Any, order: str = "C") -> Any:
 @implements("copyto", is_hosted=False)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
     """See `numpy.copyto`."""
-    if not is_array(dst):
+    if type(dst) is not types.ndarray and not is_array(dst):
         raise Unsupported("a NumPy array to write to")
     mask = None if where is True else _mask(where)
     if mask is None and casting == "same_kind" and type(src) is float and dst.dtype.char == "d" and is_writeable(dst):
@@ -317,7 +317,25 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     return made
 
 
-@implements("concatenate", "concat")
+def _are_on_device(arrays: Any) -> bool:
+    """Whether what is in a list or tuple are arrays of ours, and none of a subclass, that are on the device alone."""
+    kind = types.ndarray
+    for part in arrays:
+        if type(part) is not kind or (held := part._held) is None or held.host is not None:
+            return False
+    return bool(arrays)
+
+
+def _concatenated(arrays: Any, axis: Any = 0, *others: Any, **options: Any) -> Any:
+    """Return arrays of the device that are alike, one after the other along an axis; None for anything else."""
+    if others or options or type(axis) is not int or not _are_on_device(arrays):
+        return None
+    ndim = (arrays[0]._known or arrays[0]._layout).ndim
+    axis = axis + ndim if axis < 0 else axis
+    return _joined_alike(arrays, axis) if 0 <= axis < ndim and _are_alike(arrays, axis) else None
+
+
+@implements("concatenate", "concat", ahead=_concatenated, of_lists=True)
 def concatenate(
     arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
@@ -352,8 +370,8 @@ def concatenate(
     return made
 
 
-def _are_alike(parts: list[Any], axis: int) -> bool:
-    """Whether arrays in C order differ in their extents along an axis only."""
+def _are_alike(parts: Sequence[Any], axis: int) -> bool:
+    """Whether arrays, whose axes lie in memory in C order, differ in their extents along an axis only."""
     first = parts[0]._known or parts[0]._layout
     if not first.dtype.isnative or first.dtype.names is not None:  # the result is, and its fields lie side by side
         return False
@@ -361,17 +379,17 @@ def _are_alike(parts: list[Any], axis: int) -> bool:
     for part in parts:
         layout = part._known or part._layout
         shape = layout.shape
-        if layout.dtype is not dtype or layout.ndim != ndim or not layout.is_contiguous:
+        if layout.dtype is not dtype or layout.ndim != ndim or not (layout.is_contiguous or is_in_order(layout)):
             return False
         if shape[:axis] != outer or shape[axis + 1 :] != inner:
             return False
     return True
 
 
-def _joined_alike(parts: list[Any], axis: int) -> Any:
+def _joined_alike(parts: Sequence[Any], axis: int) -> Any:
     """Return arrays that are alike, one after the other along an axis."""
     first = parts[0]._known or parts[0]._layout
-    if not axis and first.dtype in DEVICE_TYPES and joined.are_joined(parts):
+    if not axis and joined.are_joined(parts):
         return joined.join(parts)
     if axis and joined.are_columns(parts, axis):
         return joined.columns(parts)
@@ -380,7 +398,7 @@ def _joined_alike(parts: list[Any], axis: int) -> Any:
     made, start, before = creation.empty_there(extents, first.dtype), 0, (slice(None),) * axis
     for part, length in zip(parts, lengths, strict=True):
         if length:
-            setitem(made, (*before, slice(start, start + length)) if axis else slice(start, start + length), part)
+            made[(*before, slice(start, start + length)) if axis else slice(start, start + length)] = part
         start += length
     return made
 
@@ -429,7 +447,27 @@ def _is_host(parts: list[Any]) -> bool:
     return is_hosted(parts) and placement.is_host(sum([part._layout.nbytes for part in parts]))
 
 
-@implements("stack")
+def _stacked(arrays: Any, axis: Any = 0, *others: Any, **options: Any) -> Any:
+    """Return arrays of the device that are alike, one after the other along a new axis; None for anything else."""
+    if others or options or type(axis) is not int or not _are_on_device(arrays):
+        return None
+    first = arrays[0]._known or arrays[0]._layout
+    ndim = first.ndim
+    axis = axis + ndim + 1 if axis < 0 else axis
+    if not 0 <= axis <= ndim or not ndim or not _are_alike(arrays, 0):
+        return None
+    for part in arrays:
+        if (part._known or part._layout).shape != first.shape:
+            return None
+    if axis or joined.are_joined(arrays):
+        return _joined_alike([moved(part, np.expand_dims, axis) for part in arrays], axis)
+    made = creation.empty_there((len(arrays), *first.shape), first.dtype)
+    for place, part in enumerate(arrays):
+        made[place] = part
+    return made
+
+
+@implements("stack", ahead=_stacked, of_lists=True)
 def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """See `numpy.stack`."""
     parts = _all_ours(arrays)

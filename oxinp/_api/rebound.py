@@ -36,7 +36,7 @@ _OF_ARRAYS = (
     "triu_indices_from unwrap"
 )
 # ... of these at most as large as the product of their arrays' sizes ...
-_OF_PRODUCTS = "kron meshgrid tensordot"
+_OF_PRODUCTS = "kron meshgrid"
 # ... and that of these may be larger.
 _GROWING = (
     "bartlett blackman cumulative_prod cumulative_sum diag_indices fromfunction geomspace hamming hanning indices "

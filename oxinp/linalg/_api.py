@@ -15,6 +15,7 @@ from oxinp._api.rebound import product_of_sizes, rebound, replace
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.results import types, wrap_pending
+from oxinp._core.manipulation import shape
 from oxinp._core.memory.storage import SHARED
 from oxinp._core.ops import factorise, spectral
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS
@@ -53,11 +54,13 @@ _numpys_norm = rebound(np.linalg.norm)
 _root, _roots = UFUNC_OBJECTS["sqrt"].methods[0], UFUNC_OBJECTS["sqrt"].operations[0].pairs
 
 
-def _norm_of_vector(x: Any, *others: Any, **options: Any) -> Any:
-    """Return the norm of a vector that is on the device; None for anything else."""
+def _norm_of_all(x: Any, *others: Any, **options: Any) -> Any:
+    """Return the norm of all elements of an array that is on the device; None for anything else."""
     layout = x._known or x._layout
-    if others or options or layout.ndim != 1 or layout.dtype.char not in "fd":
+    if others or options or not layout.ndim or layout.dtype.char not in "fd":
         return None
+    if layout.ndim > 1:
+        x = shape.flat(x) if layout.is_contiguous else shape.ravel(x, "K")
     if balance.limit or not layout.size:
         return UFUNC_OBJECTS["sqrt"](GUFUNC_OBJECTS["matmul"].of_two(x, x))
     total = inner(x, x)
@@ -68,9 +71,9 @@ def _norm_of_vector(x: Any, *others: Any, **options: Any) -> Any:
     return _root(total) if record is None or record.graph is None else wrap_pending((record.graph, leaves, mask))
 
 
-@implements("linalg.norm", ahead=_norm_of_vector)
+@implements("linalg.norm", ahead=_norm_of_all)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
-    """See `numpy.linalg.norm`, whose code does all but vectors that are on the device."""
+    """See `numpy.linalg.norm`, whose code does all but what all elements have on the device."""
     return _numpys_norm(x, ord, axis, keepdims)
 
 

@@ -193,6 +193,7 @@ def with_fallback(
     is_hosted: bool = True,
     most: Callable[[tuple[Any, ...]], float] | None = None,
     ahead: Callable[..., Any] | None = None,
+    of_lists: bool = False,
 ) -> Function:
     """Return `function`, with NumPy's for what is small and on the host, and for where it raises `Unsupported`.
 
@@ -208,6 +209,8 @@ def with_fallback(
     ahead : callable, optional
         What is asked first, with all arguments, where the first one is an array that is on the device alone, or any of
         ours where nothing is hosted; None where it leaves them to the function, as what may be another class's.
+    of_lists : bool
+        `ahead` is asked where the first argument is a list or tuple instead, of whatever.
     """
     asks = dispatches(numpy_function)
     call_numpy = of_one(numpy_function)
@@ -257,7 +260,10 @@ def with_fallback(
                 return result
         return undecided(*args, **kwargs)
 
-    made = dispatched if ahead is None else _asked_first(ahead, dispatched)
+    if of_lists and ahead is not None:
+        made = _asked_first_of_lists(ahead, dispatched)
+    else:
+        made = dispatched if ahead is None else _asked_first(ahead, dispatched)
     return viewing_function(with_spelling(made, numpy_function), numpy_function)
 
 
@@ -273,6 +279,21 @@ def _asked_first(ahead: Callable[..., Any], general: Function, *, of_hosts: bool
                         return result
                 except Unsupported:  # which the general function says as well, where NumPy is called for it
                     pass
+        return general(*args, **kwargs)
+
+    return front
+
+
+def _asked_first_of_lists(ahead: Callable[..., Any], general: Function) -> Function:
+    """Return a function that asks another one first of a list or tuple."""
+
+    def front(*args: Any, **kwargs: Any) -> Any:
+        if args and ((kind := type(args[0])) is list or kind is tuple):
+            try:
+                if (result := ahead(*args, **kwargs)) is not None:
+                    return result
+            except Unsupported:  # which the general function says as well, where NumPy is called for it
+                pass
         return general(*args, **kwargs)
 
     return front

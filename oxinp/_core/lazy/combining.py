@@ -284,7 +284,9 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         one = (first if first.shape else last).layout
     if target is not None:
         if target.shape != shape:
-            return None
+            if len(graphs) > 1 or not first.is_scalar:
+                return None
+            shape = target.shape  # that of what is filled with a number
         layout = target
     elif is_dense or len(shape) < 2:
         dtype = loop.output  # type: ignore[union-attr] # a structure has a loop

@@ -217,7 +217,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     if structure.dtype is not layout.dtype:
         return False
     own = array._known or array._layout
-    if layout.size == own.size and layout.same(own):
+    if layout.size == own.size and layout.same(own) and (array._view is None or _is_whole(storage, layout)):
         return False
     if structure.nodes:
         if CALLS and graph is not None and layout.ndim < 2 and row_launches.is_worth_a_look(graph, entries, layout):
@@ -263,6 +263,12 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         copied = wrap_pending(express(COPY, (value,), Layout.of(structure.dtype, shape)), as_array=True)
         return assign(array, layout, copied)
     return bool(is_written)
+
+
+def _is_whole(storage: Storage, layout: Layout) -> bool:
+    """Whether a part has as many elements as there are."""
+    value = storage.value
+    return value is None or layout.size >= value[0].layout.size
 
 
 def bring(array: Handle, layout: Layout, value: Handle) -> bool:

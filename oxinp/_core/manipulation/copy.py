@@ -118,6 +118,10 @@ def order_of(order: Any, default: str) -> str:
 
 def axes_of(layout: Layout, order: Any) -> tuple[int, ...] | None:
     """Return the axes from the slowest to the fastest that `order` asks for; None for C order."""
+    if order == "K":
+        steps = [abs(step) for step in layout.strides]
+        if layout.is_contiguous or steps == sorted(steps, reverse=True):  # which then is neither Fortran's order
+            return None
     order = order_of(order, "C")
     if order == "C" or (order != "F" and layout.is_contiguous):
         return None

@@ -11,7 +11,7 @@ from oxinp._core.lazy.handle import Handle, host_view
 from oxinp._core.lazy.views import NumpyArray, host_part, moved, view, view_at
 from oxinp._core.manipulation.copy import axes_of, copy, order_of, own
 from oxinp._core.memory.layout import Layout, result_layout
-from oxinp._core.memory.view_functions import VIEWS, view_layout
+from oxinp._core.memory.view_functions import VIEWS, shape_of_copy, view_layout
 
 
 def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | None = None) -> Any:
@@ -23,9 +23,12 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
         if seen.flags.c_contiguous:
             return host_part(array, host, seen.reshape(shape))
     if host is None and order == "C" and not copy_wanted:
-        layout = view_layout(VIEWS[np.reshape], array._known or array._layout, (shape,), {})
-        if layout is not None:
-            return view_at(array, layout)
+        layout = array._known or array._layout
+        if copy_wanted is None and not layout.is_contiguous and (target := shape_of_copy(layout, shape)):
+            return _viewed(copy(array), target)
+        made = view_layout(VIEWS[np.reshape], layout, (shape,), {})
+        if made is not None:
+            return view_at(array, made)
     target = resolve_shape(array._layout.size, shape)
     if order not in ("C", "F", "A"):
         np.empty(0).reshape((0,), order=order)  # NumPy's own error
@@ -44,6 +47,13 @@ def reshape(array: Handle, shape: Any, order: Any = "C", *, copy_wanted: bool | 
     return view(array, lambda seen: _reshape_view(seen, target, order))
 
 
+def _viewed(array: Handle, shape: tuple[int, ...]) -> Any:
+    """Return a view of another shape of what has just been copied, in C order."""
+    if array._known and (held := array._held) is not None and held.host is None:
+        return view_at(array, Layout.of(array._known.dtype, shape))
+    return moved(array, np.reshape, shape)
+
+
 def ravel(array: Handle, order: Any = "C") -> Any:
     """Return the elements of `array` in one dimension: a view where NumPy gives one."""
     storage = array._held or array._storage
@@ -60,7 +70,7 @@ def ravel(array: Handle, order: Any = "C") -> Any:
     turned = array if axes is None else moved(array, np.transpose, axes)
     if not turned._layout.is_contiguous:
         # Unlike reshape, which also gives a view of elements that lie at regular distances.
-        return own(moved(copy(turned), np.reshape, -1))
+        return own(_viewed(copy(turned), (layout.size,)))
     return moved(turned, np.reshape, -1)
 
 

@@ -274,17 +274,10 @@ def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[L
     if len(shape) < 2:
         return Layout.of(dtype, shape)
     for layout in operands:
-        if not layout.is_contiguous:
+        if not (layout.is_contiguous or is_in_order(layout)):
             break
     else:
         return Layout.of(dtype, shape)
-    if len(shape) == 2:  # as most: parts of matrices of C's order, rows and numbers
-        for layout in operands:
-            steps = layout.strides
-            if len(steps) == 2 and not steps[0] > steps[1] > 0:
-                break
-        else:
-            return Layout.of(dtype, shape)
     key = tuple([_pattern(layout) for layout in operands])
     order = _ORDERS.get(key) or _ORDERS.recall(key)
     if order is None:
@@ -295,6 +288,20 @@ def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[L
     for axis, step in zip(order, dense, strict=True):
         strides[axis] = step
     return Layout.at(dtype, shape, tuple(strides), 0)
+
+
+def is_in_order(layout: Layout) -> bool:
+    """Whether the axes, but those of length 1, lie in memory in C order, as those of what is made of such arrays do.
+
+    NumPy compares the strides of two axes, in its iterator and where it joins arrays, and leaves what it cannot.
+    """
+    last = 0
+    for n, step in zip(layout.shape, layout.strides, strict=True):
+        if n != 1:
+            if step <= 0 or (last and step >= last):
+                return False
+            last = step
+    return True
 
 
 _ORDERS = Recent(1 << 10)

@@ -55,7 +55,7 @@ def part_of(layout: Layout, key: Any) -> tuple[Layout, bool] | None:
         part = make_layout(layout.dtype, shape[1:], layout.strides[1:], layout.offset + start * layout.strides[0])
         located = part, len(shape) == 1
     else:
-        return None
+        return (layout, False) if key is ... else None
     part._injective = layout._injective or layout.is_injective or None  # parts of what overlaps may not
     if known is None or not len(known) % MAX_NESTED_PARTS:  # else there is room
         layout.keep_part(place, located)

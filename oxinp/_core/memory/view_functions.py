@@ -22,6 +22,14 @@ class NotPlain(Exception):
     """NumPy has to be asked."""
 
 
+class IsCopied(NotPlain):
+    """NumPy copies, to a shape."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shape = shape
+
+
 class ViewRow(NamedTuple):
     """A function that makes a view.
 
@@ -259,6 +267,19 @@ def reshape(layout: Layout, shape: Any) -> Move:
     return target, contiguous_strides(target, layout.dtype.itemsize), layout.offset
 
 
+def shape_of_copy(layout: Layout, shape: Any) -> tuple[int, ...] | None:
+    """Return the shape that `numpy.reshape` copies to; None where it does not, or NumPy is to be asked."""
+    if layout.ndim < 2:
+        return None
+    try:
+        reshape(layout, shape)
+    except IsCopied as told:
+        return told.shape
+    except NotPlain:
+        pass
+    return None
+
+
 def _as_matrix(layout: Layout, m: Any, n: Any) -> Move:
     """Do as `reshape` for elements without gaps, and a shape of two axes that is another one."""
     if type(m) is not int or type(n) is not int:
@@ -294,7 +315,7 @@ def _strides_of(layout: Layout, target: tuple[int, ...]) -> tuple[int, ...]:
             else:
                 n, inner = loops[old]
                 if step != n * inner:
-                    raise NotPlain
+                    raise IsCopied(target)
                 wanted, step, old = wanted * n, inner, old + 1
         steps = [step]
         for n in target[new - 1 : first : -1]:

@@ -6,7 +6,7 @@ import importlib
 import math
 import sys
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from oxinp._core.host.sharing import adopt_host
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.array_protocol import REFUSAL, given_by, numpys
 from oxinp._core.lazy.chains import on_device
-from oxinp._core.lazy.expr import Graph, Node, Unsupported
+from oxinp._core.lazy.expr import Graph, Node, Structure, Unsupported, graph_of, structure_of
 from oxinp._core.lazy.handle import Handle, fetch
 from oxinp._core.lazy.record import COPY, express
 from oxinp._core.lazy.results import is_device_scalar, types, wrap, wrap_host, wrap_pending
@@ -47,24 +47,30 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C") -> An
     layout = None if _is_small(shape, dtype) else _device_layout(shape, dtype, order)
     if layout is None or value.ndim:
         return wrap_host(np.full(shape, fill_value, dtype, order))  # type: ignore[call-overload]
-    converted = np.full((), fill_value, dtype)
-    return wrap_pending(express(COPY, (converted[()],), layout), as_array=True)
+    return _filled(layout, value if value.dtype is dtype else np.full((), fill_value, dtype))
+
+
+def _filled(layout: Layout, value: np.ndarray[Any, Any]) -> Any:
+    """Return an array that begins on the device and is filled with the only element of one of its dtype."""
+    return wrap_pending(express(COPY, (value[()],), layout), as_array=True)
 
 
 def zeros(shape: Any, dtype: Any = float, order: str = "C") -> Any:
     """Return an array of `shape` filled with zeros."""
     dtype = _dtype_of(dtype)
-    if _is_small(shape, dtype) or _device_layout(shape, dtype, order) is None:
+    layout = None if _is_small(shape, dtype) else _device_layout(shape, dtype, order)
+    if layout is None:
         return wrap_host(np.zeros(shape, dtype, order))  # type: ignore[call-overload]
-    return full(shape, 0, dtype, order)
+    return _filled(layout, np.zeros((), dtype))
 
 
 def ones(shape: Any, dtype: Any = None, order: str = "C") -> Any:
     """Return an array of `shape` filled with ones."""
     dtype = _dtype_of(dtype)
-    if _is_small(shape, dtype):
+    layout = None if _is_small(shape, dtype) else _device_layout(shape, dtype, order)
+    if layout is None:
         return wrap_host(np.ones(shape, dtype, order))  # type: ignore[call-overload]
-    return full(shape, 1, dtype, order)
+    return _filled(layout, np.array(1, dtype))
 
 
 def empty(shape: Any, dtype: Any = float, order: str = "C") -> Any:
@@ -147,11 +153,39 @@ def _counted(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return FLOAT32 if dtype == FLOAT16 else dtype
 
 
+_OF_PYTHON = frozenset({int, float})
+_LARGEST = int(np.iinfo(int).max)
+_WIDE_NUMBERS = frozenset({np.float64, np.int64})
+
+
+def _dtype_of_range(start: Any, stop: Any, step: Any) -> np.dtype[Any]:
+    """Return the dtype that NumPy finds for a range of numbers."""
+    kinds = {type(start), type(stop), type(step)}
+    if kinds <= _OF_PYTHON and -_LARGEST <= min(start, stop, step) <= max(start, stop, step) <= _LARGEST:
+        return np.dtype(float if float in kinds else int)
+    dtype: np.dtype[Any] = np.result_type(np.arange(start, start, step), np.arange(stop, stop))
+    return dtype
+
+
+def _distance(first: Any, second: Any) -> Any:
+    """Return the difference of two numbers of a dtype, which may overflow."""
+    if type(first) in _WIDE_NUMBERS and -_LARGEST <= (found := second.item() - first.item()) <= _LARGEST:
+        return found
+    with np.errstate(over="ignore"):
+        return (second - first).item()
+
+
 @lru_cache(1 << 8)
 def _graph_of_range(layout: Layout) -> Graph:
     """Return what computes a range of a layout: one graph, which is planned once, however many ranges there are."""
-    dtype = layout.dtype
-    return Graph.of(layout, (_counted(dtype), _counted(dtype)), (Node(_IOTAS[dtype], dtype, (0, 1)),), 2)
+    structure = _structure_of_range(layout.dtype, layout.dtype.num)
+    return graph_of(structure, layout, structure.kinds)
+
+
+@cache
+def _structure_of_range(dtype: np.dtype[Any], number: int) -> Structure:  # noqa: ARG001 - see `Layout.of`
+    kind = _counted(dtype)
+    return structure_of((kind, kind), (False, False), (Node(_IOTAS[dtype], dtype, (0, 1)),), 2)
 
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
@@ -183,15 +217,14 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
             given.pop()
         return wrap_host(call_as_user(_numpys_arange, tuple(given), {} if dtype is None else {"dtype": dtype}))
     if dtype is None:
-        dtype = np.result_type(np.arange(start, start, step), np.arange(stop, stop))
+        dtype = _dtype_of_range(start, stop, step)
     layout = Layout.of(np.dtype(dtype), (max(0, math.ceil((stop - start) / step)),))
     is_possible = layout.size > 1 and layout.nbytes <= sys.maxsize  # else NumPy says why not
     if layout.dtype not in _IOTAS or not is_possible or not placement.starts_on_device(layout.nbytes):
         return wrap_host(_numpys_arange(start, stop, step, dtype))
     first, second = np.array([start, start + step], layout.dtype).astype(_counted(layout.dtype))
-    with np.errstate(over="ignore"):
-        made = wrap_pending((_graph_of_range(layout), (first.item(), (second - first).item()), 0))
-    if layout.dtype.kind == "f" and first == 0 and np.signbit(first):
+    made = wrap_pending((_graph_of_range(layout), (first.item(), _distance(first, second)), 0))
+    if layout.dtype.kind == "f" and first == 0 and math.copysign(1.0, first) < 0:
         made[:1] = first.item()  # to which adding no steps would give its sign
     return made
 
@@ -345,18 +378,18 @@ def _own(array: np.ndarray[Any, Any]) -> Any:
         array = np.array(array)
     layout, bytes_ = host_layout(array), host_bytes(array)
     if layout.nbytes < MIN_CHUNKED:
-        return _filled(layout, [bytes_])
+        return _brought(layout, [bytes_])
     chunks = [bytes_[begin : begin + CHUNK_NBYTES] for begin in range(0, layout.nbytes, CHUNK_NBYTES)]
     with Progress("to the device", layout.nbytes) as progress:  # a file that is mapped is read meanwhile
-        return _filled(layout, progress.counted(chunks))
+        return _brought(layout, progress.counted(chunks))
 
 
 def from_chunks(dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Iterable[np.ndarray[Any, Any]]) -> Any:
     """Return an array on the device in C order, of consecutive parts of its bytes."""
-    return _filled(Layout.of(dtype, shape), chunks)
+    return _brought(Layout.of(dtype, shape), chunks)
 
 
-def _filled(layout: Layout, chunks: Iterable[np.ndarray[Any, Any]]) -> Any:
+def _brought(layout: Layout, chunks: Iterable[np.ndarray[Any, Any]]) -> Any:
     buffer, place = placement.device().allocate(layout.nbytes), 0
     for chunk in chunks:
         placement.device().upload(buffer.ptr + place, chunk)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,13 +16,13 @@ from oxinp._core.lazy import placement
 from oxinp._core.lazy.expr import Unsupported, new_table, remember
 from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, host_view
 from oxinp._core.lazy.record import is_hosted
-from oxinp._core.lazy.results import as_array
+from oxinp._core.lazy.results import as_array, types
 from oxinp._core.lazy.stores import check_writeable
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import moved, view
 from oxinp._core.manipulation.copy import assign, astype, copy
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.memory.dtypes import DEVICE_TYPES, FLOAT16, FLOAT32
-from oxinp._core.memory.layout import Layout
+from oxinp._core.memory.layout import Layout, is_in_order
 from oxinp._core.ops import creation, matmul
 from oxinp._core.reduction.reduce import reduce
 from oxinp._core.reduction.table import SUM
@@ -47,6 +48,9 @@ class Options(NamedTuple):
     dtype: Any = None
     order: Any = "K"
     casting: Any = "safe"
+
+
+USUAL = Options()
 
 
 def einsum(subscripts: str, arrays: Sequence[Handle], out: Any, options: Options) -> Any:
@@ -78,7 +82,7 @@ def einsum(subscripts: str, arrays: Sequence[Handle], out: Any, options: Options
     multiplication with its sum where there is nothing for tiles to share. More are contracted in pairs, in the order
     that `optimize` names; without one, in NumPy's "greedy" order.
     """
-    layouts = tuple(x._layout for x in arrays)
+    layouts = tuple([x._known or x._layout for x in arrays])
     key = (subscripts, layouts, None if out is None else out._layout, options)
     plan: Plan | None = _PLANS.get(key)
     if plan is None:
@@ -105,6 +109,83 @@ def _check_diagonals(inputs: list[Labels], layouts: tuple[Layout, ...]) -> None:
                 )
 
 
+class Kind:
+    """What Einstein sums of arrays that lie alike, whatever their sizes, have in common.
+
+    Parameters
+    ----------
+    made : numpy.ndarray or scalar
+        What NumPy makes of arrays of few elements that lie so.
+    inputs, output, layouts, out, options
+        As of `Plan`.
+
+    Attributes
+    ----------
+    is_scalar, dtype
+        Of the result.
+    axes, back : tuple of int
+        Axes of the result from the slowest to the fastest, and where each of them is among these.
+    moves : tuple
+        For each of two operands of which `Plan._fused` multiplies and sums up elements as they are, how its axes are
+        permuted and which are added before; () for all others.
+    """
+
+    def __init__(
+        self,
+        made: Any,
+        inputs: Sequence[Labels],
+        output: Labels,
+        layouts: Sequence[Layout],
+        out: Layout | None,
+        options: Options,
+    ) -> None:
+        self.is_scalar = not isinstance(made, np.ndarray)
+        result = np.asarray(made)
+        self.dtype = result.dtype
+        steps = result.strides if out is None else (0,) * result.ndim
+        self.axes = tuple(sorted(range(result.ndim), key=lambda axis: -abs(steps[axis])))
+        self.back = tuple(np.argsort(self.axes).tolist())
+        self.moves: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = ()
+        lengths = {n for layout in layouts for n in layout.shape}
+        are_plain = len(layouts) == 2 and not {0, 1} & lengths and all(len({*x}) == len(x) for x in inputs)
+        if not are_plain or out is not None or options is not USUAL or {x.dtype for x in layouts} != {self.dtype}:
+            return
+        kept = tuple([output[axis] for axis in self.axes])
+        left, right = inputs
+        summed = [x for x in dict.fromkeys((*max(inputs, key=len), *left, *right)) if x not in kept]
+        is_product = {*left} & {*right} - {*kept} and {*kept} - {*left} and {*kept} - {*right}
+        if summed and not is_product and self.dtype.char in "fd":
+            self.moves = tuple([_moves(labels, (*kept, *summed)) for labels in inputs])
+
+
+_KINDS: Any = new_table()
+
+
+def _moves(given: Labels, wanted: Labels) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the permutation of axes, () for none, and the places of axes of length 1 that lead to others' labels."""
+    order = tuple([given.index(label) for label in wanted if label in given])
+    added = tuple([place for place, label in enumerate(wanted) if label not in given])
+    return order if order != tuple(range(len(order))) else (), added
+
+
+def _pattern(layout: Layout) -> tuple[Any, ...]:
+    """Return what `_miniature` makes of a layout, as a key."""
+    return layout.dtype, layout.dtype.num, _short(layout.shape), _slowest_first(layout), _signs(layout.strides)
+
+
+def _short(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([min(n, 2) for n in shape])
+
+
+def _slowest_first(layout: Layout) -> tuple[int, ...]:
+    steps = layout.strides
+    return tuple(sorted(range(layout.ndim), key=lambda axis: -abs(steps[axis])))
+
+
+def _signs(steps: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple([(step > 0) - (step < 0) for step in steps])
+
+
 class Plan:
     """An Einstein sum of arrays in certain layouts: what it comes to, and by which steps."""
 
@@ -112,7 +193,7 @@ class Plan:
         self.subscripts, self.options = subscripts, options
         keywords: dict[str, Any] = options._asdict()
         self.sizes: dict[Label, int] = {}
-        parsed = _parsed(subscripts, [x.ndim for x in layouts])
+        parsed = _parsed(subscripts, tuple([x.ndim for x in layouts]))
         if parsed is not None:
             _check_diagonals(parsed[0], layouts)
         if parsed is None or not self._fits(parsed[0], layouts):
@@ -126,20 +207,21 @@ class Plan:
             self.path = np.einsum_path(subscripts, *stand_ins, optimize=_listed(options.optimize))[0]
             keywords["optimize"] = self.path
         self.keywords = keywords
-        small = [_miniature(x) for x in layouts]
-        given = {} if out is None else {"out": _miniature(out)}
-        try:
-            made = np.einsum(subscripts, *small, **keywords, **given)
-        except (ValueError, TypeError):
-            self._refuse(layouts, out, keywords)
-        self.is_scalar = not isinstance(made, np.ndarray)
-        result = np.asarray(made)
-        self.dtype = result.dtype
-        self.shape = tuple(self.sizes[label] for label in self.output)
-        steps = result.strides if out is None else (0,) * result.ndim
-        # The axes from the slowest to the fastest.
-        self.axes = tuple(sorted(range(result.ndim), key=lambda axis: -abs(steps[axis])))
-        self.memory = tuple(self.output[axis] for axis in self.axes if self.shape[axis] != 1)
+        patterns = tuple([_pattern(x) for x in layouts])
+        key = subscripts, patterns, None if out is None else _pattern(out), options
+        kind = None if self.path is not None or options.order in ("A", "a") else _KINDS.get(key)
+        if kind is None:
+            small = [_miniature(x) for x in layouts]
+            given = {} if out is None else {"out": _miniature(out)}
+            try:
+                made = np.einsum(subscripts, *small, **keywords, **given)
+            except (ValueError, TypeError):
+                self._refuse(layouts, out, keywords)
+            remember(_KINDS, key, kind := Kind(made, self.inputs, self.output, layouts, out, options))
+        self.kind, self.is_scalar, self.dtype = kind, kind.is_scalar, kind.dtype
+        self.axes, self.back = kind.axes, kind.back
+        self.shape = tuple([self.sizes[label] for label in self.output])
+        self.memory = tuple([self.output[axis] for axis in self.axes if self.shape[axis] != 1])
         self.type = None if options.dtype is None else np.dtype(options.dtype)
         self.out_type = None if out is None else out.dtype
         self.is_view = (
@@ -189,6 +271,8 @@ class Plan:
             raise Unsupported("a dtype without kernels")
         if self.is_view:
             return view(arrays[0], self._viewed) if self.output else arrays[0][()]
+        if self.kind.moves:
+            return self._finished(self._summed(arrays), None)
         terms = [self._term(*pair) for pair in zip(arrays, self.inputs, strict=True)]
         steps = [tuple(range(len(terms)))] if self.path is None else self.path[1:]
         for number, positions in enumerate(steps):
@@ -198,9 +282,17 @@ class Plan:
             is_last = number == len(steps) - 1
             kept = self.memory if is_last else _kept(chosen, [*(x.labels for x in terms), self.memory])
             types = [x.array._layout.dtype for x in chosen] + ([self.out_type] if is_last and self.out_type else [])
-            dtype = np.result_type(*types) if self.type is None else self.type
+            dtype = self.type or (types[0] if len({*types}) == 1 else np.result_type(*types))
             terms.append(Term(self._contracted(chosen, kept, dtype), kept))
         return self._finished(terms[0].array, out)
+
+    def _summed(self, arrays: Sequence[Any]) -> Any:
+        """Do what `_fused` does of two operands whose moves are known."""
+        factors = []
+        for array, (order, added) in zip(arrays, self.kind.moves, strict=True):
+            turned = moved(array, np.transpose, order) if order else array
+            factors.append(moved(turned, np.expand_dims, added) if added else turned)
+        return _sum_of_products(factors, len(self.memory), self.dtype)
 
     def _viewed(self, seen: Any) -> Any:
         return np.einsum(self.subscripts, seen)
@@ -208,6 +300,8 @@ class Plan:
     def _term(self, array: Handle, labels: Labels) -> Term:
         """Return an operand without axes of length 1, and its diagonal along labels that it has more than once."""
         shape = array._layout.shape
+        if 1 not in shape and len({*labels}) == len(labels):
+            return Term(array, labels)
         kept = tuple(label for label, n in zip(labels, shape, strict=True) if n != 1)
         unique = tuple(dict.fromkeys(kept))
         if unique == labels:
@@ -248,27 +342,25 @@ class Plan:
         return sorted(path[1])[:2]
 
     def _size(self, labels: Any) -> int:
-        return math.prod(self.sizes[label] for label in labels)
+        return math.prod([self.sizes[label] for label in labels])
 
     def _fused(self, terms: Sequence[Term], kept: Labels, dtype: np.dtype[Any]) -> Any:
         """Multiply and sum up, lazily, in one pass over all labels."""
         labels = {label for term in terms for label in term.labels}
         if not self._size(labels):
             return creation.zeros(tuple(self.sizes[label] for label in kept), dtype)
-        longest = max(terms, key=lambda term: len(term.labels))
-        summed = dict.fromkeys(x for term in (longest, *terms) for x in term.labels if x not in kept)
+        longest = max(terms, key=_num_labels)
+        summed = dict.fromkeys([x for term in (longest, *terms) for x in term.labels if x not in kept])
         wide = FLOAT32 if dtype == FLOAT16 and summed else dtype
-        factors = [astype(_aligned(x, (*kept, *summed)), wide, copy_wanted=False) for x in terms]
-        value = factors[0]
-        for factor in factors[1:]:
-            value = UFUNC_OBJECTS["multiply"](value, factor, order="C")
+        factors = [_cast(_aligned(x, (*kept, *summed)), wide) for x in terms]
         if not summed:
+            value = _products(factors)
             if dtype.kind in "fc":
                 return _held(matmul.summed_alone(value))
             return copy(value) if len(factors) == 1 else _held(value)
-        value = _held(reduce(SUM, value, tuple(range(len(kept), len(kept) + len(summed))), wide))
-        if wide != dtype:
-            value = astype(value, dtype)
+        if wide is dtype:
+            return _sum_of_products(factors, len(kept), dtype)
+        value = astype(_sum_of_products(factors, len(kept), wide), dtype)
         return value if value._layout.is_contiguous else copy(value)
 
     def _product(self, left: Term, right: Term, kept: Labels, dtype: np.dtype[Any]) -> Any:
@@ -291,7 +383,7 @@ class Plan:
         )
         a = reshape(_aligned(left, (*batch, *sides[0], *summed)), (*lead, rows, depth))
         b = reshape(_aligned(right, (*batch, *summed, *sides[1])), (*lead, depth, columns))
-        result = matmul.matmul(*[astype(x, dtype, copy_wanted=False) for x in (a, b)])
+        result = matmul.matmul(_cast(a, dtype), _cast(b, dtype))
         made = (*batch, *sides[0], *sides[1])
         result = reshape(result, tuple(self.sizes[x] for x in made))
         return result if made == kept else copy(_aligned(Term(result, made), kept))
@@ -303,14 +395,14 @@ class Plan:
 
     def _finished(self, array: Any, out: Any) -> Any:
         """Return the result, whose axes are those of `memory`, in the order of NumPy's and with axes of length 1."""
-        shape = tuple(self.shape[axis] for axis in self.axes)
         if self.is_scalar:
             return array[()]
         if out is None and not self.output and not is_array(array):
             array = view(array, lambda seen: seen)
-        back = tuple(np.argsort(self.axes))
-        is_done = array._layout.shape == self.shape and back == tuple(range(len(back)))
-        made = array if is_done else view(array, lambda seen: seen.reshape(shape).transpose(back))
+        is_done = array._layout.shape == self.shape and self.back == tuple(range(len(self.back)))
+        if not is_done:
+            shape = tuple([self.shape[axis] for axis in self.axes])
+        made = array if is_done else view(array, lambda seen: seen.reshape(shape).transpose(self.back))
         if out is not None:
             assign(out, made)
             return out
@@ -330,16 +422,45 @@ def _kept(terms: Sequence[Term], others: Sequence[Labels]) -> Labels:
     return tuple(x for x in dict.fromkeys(x for term in terms for x in term.labels) if x in elsewhere)
 
 
+def _products(factors: Sequence[Any]) -> Any:
+    """Return the products of arrays with as many axes each, in C order."""
+    value = factors[0]
+    for factor in factors[1:]:
+        are_arrays = type(value) is type(factor) is types.ndarray
+        if are_arrays and is_in_order(value._layout) and is_in_order(factor._layout):
+            value = value * factor  # in C order, too, and faster than where that is said
+        else:
+            value = UFUNC_OBJECTS["multiply"](value, factor, order="C")
+    return value
+
+
+def _sum_of_products(factors: Sequence[Any], num_kept: int, dtype: np.dtype[Any]) -> Any:
+    """Return the sum of the products of arrays over all axes but the first ones."""
+    value = _products(factors)
+    axes = tuple(range(num_kept, value._layout.ndim))
+    value = _held(reduce(SUM, value, axes[0] if len(axes) == 1 else axes, dtype))
+    return value if value._layout.is_contiguous else copy(value)
+
+
+def _num_labels(term: Term) -> int:
+    return len(term.labels)
+
+
+def _cast(array: Any, dtype: np.dtype[Any]) -> Any:
+    return array if array._layout.dtype is dtype else astype(array, dtype, copy_wanted=False)
+
+
 def _aligned(term: Term, labels: Labels) -> Any:
     """Return a term's array with `labels` for axes, of length 1 where it has none of the name."""
     if term.labels == labels:
         return term.array
-    order = [term.labels.index(label) for label in labels if label in term.labels]
-    key = tuple(slice(None) if label in term.labels else None for label in labels)
-    return view(term.array, lambda seen: seen.transpose(order)[key])
+    order, added = _moves(term.labels, labels)
+    array = moved(term.array, np.transpose, order) if order else term.array
+    return moved(array, np.expand_dims, added) if added else array
 
 
-def _parsed(subscripts: str, ndims: list[int]) -> tuple[list[Labels], Labels] | None:
+@lru_cache(1 << 10)
+def _parsed(subscripts: str, ndims: tuple[int, ...]) -> tuple[list[Labels], Labels] | None:
     """Return the labels of every operand and of the result; None where NumPy has something to say about them."""
     given, arrow, result = subscripts.replace(" ", "").partition("->")
     parts = given.split(",")
@@ -377,8 +498,7 @@ def _stand_in(layout: Layout) -> Any:
 
 def _miniature(layout: Layout) -> Any:
     """Return an array of at most two elements along each axis, with the axes in a layout's order of strides."""
-    shape = tuple(min(n, 2) for n in layout.shape)
-    axes = sorted(range(layout.ndim), key=lambda axis: -abs(layout.strides[axis]))
+    shape, axes = _short(layout.shape), _slowest_first(layout)
     small = np.zeros([shape[axis] if layout.strides[axis] else 1 for axis in axes], layout.dtype)
     small = small.transpose(np.argsort(axes))
     small = small[tuple(slice(None, None, -1 if step < 0 else 1) for step in layout.strides)]

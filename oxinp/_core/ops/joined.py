@@ -58,9 +58,16 @@ JOIN = Op("concatenate", _plan, _infer, plan_again=_plan_again)
 
 
 def are_joined(parts: Sequence[Handle]) -> bool:
-    """Whether `join` takes arrays, which are contiguous and alike but for their first extents."""
-    sizes = [part._layout.nbytes for part in parts]
-    return sum(sizes) >= MIN_NBYTES and min(sizes) > 0 and len(sizes) <= MAX_COUNT
+    """Whether `join` takes arrays that are alike but for their first extents: they are contiguous, and large."""
+    if len(parts) > MAX_COUNT:
+        return False
+    nbytes = 0
+    for part in parts:
+        layout = part._known or part._layout
+        if not layout.is_contiguous or not layout.size or layout.dtype not in DEVICE_TYPES:
+            return False
+        nbytes += layout.nbytes
+    return nbytes >= MIN_NBYTES
 
 
 def join(parts: Sequence[Handle]) -> Any:
@@ -80,7 +87,7 @@ def _joined(parts: Sequence[Handle]) -> Value:
 
 
 def are_columns(parts: Sequence[Handle], axis: int) -> bool:
-    """Whether `columns` takes arrays in C order that are alike but for their extents along an axis."""
+    """Whether `columns` takes arrays that are alike but for their extents along an axis."""
     last = len((parts[0]._known or parts[0]._layout).shape) - 1
     if not 0 < axis == last or not 1 < len(parts) <= MAX_COUNT:
         return False

@@ -10,6 +10,7 @@ from oxinp._core.lazy.expr import Loop, Operation, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import apply
 from oxinp._core.memory.dtypes import DEVICE_TYPES
+from oxinp._core.memory.layout import is_in_order
 from oxinp._core.ops.numbers import INT32, MAX_COUNT, numbers
 
 
@@ -37,11 +38,13 @@ def triangle(array: Handle, k: int, *, is_upper: bool) -> Any:
     Parameters
     ----------
     array : Handle, (..., M, N)
-        In C order, so that the result is.
+        Its axes in C order, so that those of the result are.
     k : int
     """
     layout = array._known or array._layout
-    if layout.ndim < 2 or not layout.is_contiguous or layout.dtype not in DEVICE_TYPES or layout.dtype.kind in "mM":
+    if layout.ndim < 2 or layout.dtype not in DEVICE_TYPES or layout.dtype.kind in "mM":
+        return None
+    if not (layout.is_contiguous or is_in_order(layout)):
         return None
     m, n = layout.shape[-2:]
     if not 0 < max(m, n) <= MAX_COUNT:

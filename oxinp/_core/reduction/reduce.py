@@ -112,10 +112,10 @@ def reduce(
     if (
         is_plain
         and not keepdims
-        and dtype is None
+        and (dtype is None or dtype is array._layout.dtype)
         and (axis is None or (type(axis) is int and array._layout.ndim == 2))
     ):
-        total = reduced(row, chain(array), axis=axis)
+        total = reduced(row, chain(array), dtype, axis)
         if total is not None:
             return total
     if out is not None:

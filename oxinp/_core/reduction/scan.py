@@ -150,8 +150,11 @@ def again(row: ScanRow, array: Handle, args: tuple[Any, ...], kwargs: dict[str, 
     if may_be_host(array._held or array._storage):
         return None
     graph, leaves, mask = operand_chain(array)
-    source = graph.layout.dtype
-    bound = _BOUND.get((row, graph, (axis or 0) % ndim, _result_dtype(row, source, source.num, None)))
+    source, axis = graph.layout.dtype, (axis or 0) % ndim
+    result = _result_dtype(row, source, source.num, None)
+    bound = _BOUND.get((row, graph, axis, result))
+    if bound is None and ("scanned", row, result) in graph.structure.plans and graph.layout.size:
+        bound = _bound(row, graph, axis, result)
     return None if bound is None else deferred(bound, leaves, mask)
 
 

@@ -134,8 +134,8 @@ class KnownChains(Planner):
         spec, kernel, moves = found
         grid, constants = linear.flat_geometry(spec, size)
         values = ()
-        if last or 2 in key[0]:
-            for (loops, is_shifted), step in zip(moves, moved, strict=True):
+        if last or 2 in key[0] or self.wants_index:
+            for (loops, is_shifted), step in zip(moves, (*moved, 1) if self.wants_index else moved, strict=True):
                 if loops:
                     values += (step,)
                 if is_shifted:
@@ -276,7 +276,7 @@ class KnownChains(Planner):
             1 < size < MAX_INDEX_32
             and steps[0] != 0
             and size * self.nbytes < MIN_TUNED_NBYTES
-            and not self.wants_index
+            and (not self.wants_index or steps[0] > 0)  # else indices go backwards
             and max(*steps, -min(steps)) * (size - 1) < MAX_INDEX_32
         )
 
