@@ -188,7 +188,7 @@ def test_view_of_the_whole_is_assigned():
     ],
 )
 def test_refused_as_numpy_does(wrong):
-    with pytest.raises(ValueError) as expected:  # noqa: PT011 - compared below
+    with pytest.raises(ValueError) as expected:
         wrong(numpy, A.copy())
     given = np.asarray(A) * 1
     for _ in range(2):
