@@ -121,7 +121,7 @@ def _is_small(
     return is_recorded_on_host(_bound(x, y, itemsizes) * weight, weight, times)
 
 
-def _met_number(a: Any, b: Any) -> Any:
+def met_number(a: Any, b: Any) -> Any:
     """Return a number as `with_number` records it of an array of the device: what is found out now serves it, too."""
     own = OWN_NUMBERS.get(type(b))
     return b if own is None or a.dtype is not own[0] or (a._held or a._storage).host is not None else b.item()
@@ -262,7 +262,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             value = _with_number(operation, a, b, 1)
             if value is not None:
                 return wrap_pending(value)
-            b = _met_number(a, b)
+            b = met_number(a, b)
         else:
             other = other_side(b)
             if other is NotImplemented:
@@ -280,7 +280,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             value = _with_number(operation, a, b, 0)
             if value is not None:
                 return wrap_pending(value)
-            b = _met_number(a, b)
+            b = met_number(a, b)
         other = other_side(b)
         return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
@@ -382,7 +382,7 @@ def _in_place(
             and (type(view) is not tuple or view[1])  # `is_writeable`, spelled out
         ):
             if type(b) in OWN_NUMBERS:
-                b = _met_number(a, b)
+                b = met_number(a, b)
             if straight.update(operation, a, b):
                 return a
         if (
