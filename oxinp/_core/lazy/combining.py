@@ -265,16 +265,17 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         spreads = [entry.broadcast(shape) if type(entry) is Layout else entry for entry in last.leaves]
         leaves = (*first.leaves, *spreads)
         is_dense, widest, dense = one.is_contiguous, one.dtype.itemsize, one._dense
-    elif len(graphs) == 2 and last.shape and not last.nodes and shape[-len(last.shape) :] == last.shape:  # a row
+    elif (
+        len(graphs) == 2
+        and last.shape
+        and not last.nodes
+        and (shape[-len(last.shape) :] == last.shape or (shape and last.shape == (*shape[:-1], 1)))  # a row or a column
+    ):
         other = last.layout
         if first.is_scalar or not ((first.nodes or one.is_aligned) and other.is_aligned):
             return None
         is_dense, widest, dense = one.is_contiguous and other.is_contiguous, one.dtype.itemsize, one._dense
-        if len(shape) == 2 and other.shape == shape[1:]:  # spelled out
-            spread = make_layout(other.dtype, shape, (0, other.strides[0]), other.offset)
-        else:
-            spread = other.broadcast(shape)
-        leaves = (*first.leaves, spread)
+        leaves = (*first.leaves, _spread_over(other, shape))
     else:
         found = _leaves_of(structure, graphs, sources)  # type: ignore[arg-type]
         if found is None:
@@ -359,10 +360,12 @@ def _leaves_of(
             itemsize = layout.dtype.itemsize
             if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
                 widest = itemsize
-        elif (spread := _spread(g, shape)) is None:
+        elif not g.nodes:
+            parts.append((_spread_over(layout, shape),))
+        elif g.shape or not may_join(g, shape):  # it has to be computed before
             return None
         else:
-            parts.append(spread)
+            parts.append(tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in g.leaves]))
     leaves = [
         parts[operand][place] if is_array else kind
         for (operand, place), is_array, kind in zip(sources, structure.are_arrays, structure.kinds, strict=True)
@@ -376,19 +379,28 @@ def common_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, .
         return shape
     if other[-len(shape) :] == shape:
         return other
+    if len(shape) == 2 == len(other):  # spelled out
+        (m, n), (rows, columns) = shape, other
+        if (rows in (m, 1) or m == 1) and (columns in (n, 1) or n == 1):
+            return rows if m == 1 else m, columns if n == 1 else n
+        return ()
     try:
         return broadcast_shapes([shape, other], None)
     except ValueError:
         return ()
 
 
-def _spread(graph: Graph, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
-    """Return the leaves of an operand of fewer elements, broadcast; None where it has to be computed before."""
-    if not graph.nodes:
-        return (graph.layout.broadcast(shape),)
-    if graph.shape or not may_join(graph, shape):
-        return None
-    return tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in graph.leaves])
+def _spread_over(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    """Return what `Layout.broadcast` does, which is not kept of what is a row or a column of a matrix."""
+    if len(shape) == 2:
+        own, steps = layout.shape, layout.strides
+        if own == shape[1:]:
+            return make_layout(layout.dtype, shape, (0, steps[0]), layout.offset)
+        if own == (shape[0], 1):
+            return make_layout(layout.dtype, shape, (steps[0], 0 if shape[1] != 1 else steps[1]), layout.offset)
+        if own == (1, shape[1]):
+            return make_layout(layout.dtype, shape, (0 if shape[0] != 1 else steps[0], steps[1]), layout.offset)
+    return layout.broadcast(shape)
 
 
 def may_join(graph: Graph, shape: tuple[int, ...]) -> bool:

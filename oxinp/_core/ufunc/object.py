@@ -374,9 +374,11 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def outer(self, a: Any, b: Any, /, **kwargs: Any) -> Any:
         """Apply to all pairs; see `numpy.ufunc.outer`."""
         if self._row.numpy.nin == 2 and type(a) is types.ndarray and type(b) is types.ndarray:
-            if a.ndim + b.ndim > MAX_DIMS:
-                self._row.numpy.outer(np.empty((1,) * a.ndim), np.empty((1,) * b.ndim))  # raises
-            return self(a[(..., *(None,) * b.ndim)], b, **kwargs)
+            m, n = a.ndim, b.ndim
+            if m + n > MAX_DIMS:
+                self._row.numpy.outer(np.empty((1,) * m), np.empty((1,) * n))  # raises
+            # Slices say where a part lies, which an ellipsis has NumPy asked for.
+            return self(a[(*(slice(None),) * m, *(None,) * n) if m else (..., *(None,) * n)], b, **kwargs)
         return self._method("outer", (a, b), kwargs)
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:

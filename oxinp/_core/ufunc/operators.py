@@ -170,7 +170,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     ufunc = row.numpy
 
     def general(a: Any) -> Any:
-        if a._known is None and (found := applied(made, a)) is not None:
+        if a._known is None is a._seen and (found := applied(made, a)) is not None:
             return found
         storage = a._held or a._storage
         if storage.host is None:
@@ -241,7 +241,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     ufunc = row.numpy
 
     def general(a: Any, b: Any) -> Any:
-        if a._known is None and (found := applied(made[0], a, b)) is not None:
+        if a._known is None is a._seen and (found := applied(made[0], a, b)) is not None:
             return found
         kind = type(b)
         if kind is types.ndarray or type(kind) is types.scalar_type:
@@ -271,7 +271,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
         return apply_or_fall_back(a, b)
 
     def general_reflected(a: Any, b: Any) -> Any:
-        if a._known is None and (found := applied(made[1], a, b)) is not None:
+        if a._known is None is a._seen and (found := applied(made[1], a, b)) is not None:
             return found
         kind = type(b)
         if kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
