@@ -275,7 +275,11 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         if first.is_scalar or not ((first.nodes or one.is_aligned) and other.is_aligned):
             return None
         is_dense, widest, dense = one.is_contiguous and other.is_contiguous, one.dtype.itemsize, one._dense
-        leaves = (*first.leaves, _spread_over(other, shape))
+        if len(shape) == 2 and other.shape == shape[1:]:  # spelled out
+            spread = make_layout(other.dtype, shape, (0, other.strides[0]), other.offset)
+        else:
+            spread = _spread_over(other, shape)
+        leaves = (*first.leaves, spread)
     else:
         found = _leaves_of(structure, graphs, sources)  # type: ignore[arg-type]
         if found is None:

@@ -12,11 +12,12 @@ from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.state import OVER, checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.combining import UNALIGNED, combine, known_join, may_join, renew
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Placed, Record, Unsupported, cast, leaf, remember, scalar
 from oxinp._core.lazy.flagged import flagged
-from oxinp._core.lazy.handle import Handle, chain, host_view, upload_first
+from oxinp._core.lazy.handle import Handle, chain, host_view, stored, upload_first
 from oxinp._core.lazy.results import is_device_scalar, wrap_host, wrap_pending
 from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
@@ -146,7 +147,7 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
     """
     if current() is not quiet.state:
         return None
-    one, other = a._held or a._storage, b._held or b._storage
+    one, other = a._held or stored(a), b._held or stored(b)
     u, v = one.value, other.value
     if u is None or v is None:
         if u is None:
@@ -155,6 +156,9 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
             v = uploaded_for(other, one)
         if u is None or v is None:
             return None
+        for handle, storage, uploaded in ((a, one, u), (b, other, v)):
+            if not handle._known and handle._seen is storage.host is not None:  # what `found` finds
+                handle._known = uploaded[0].layout
     if u[0].layout is not a._known:
         u = chain(a)
         v = (b._held or b._storage).value or v  # which that may have computed
@@ -190,7 +194,11 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
 
 def uploaded_for(storage: Storage, other: Storage) -> Value | None:
     """Return the device side of what is on the host, uploaded where another operand stays on the device; else None."""
-    return None if other.host is not None or placement.may_be_host(other) else attempt(upload_first, storage)
+    if other.host is not None or other.value is None:
+        return None
+    if (balance.limit or placement.followers) and placement.may_be_host(other):
+        return None
+    return attempt(upload_first, storage)
 
 
 ANYHOW = "anyhow"

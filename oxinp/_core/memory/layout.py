@@ -284,7 +284,12 @@ def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[L
     else:
         return Layout.of(dtype, shape)
     for layout in operands:
-        if layout.shape == shape and is_in_rows(layout):
+        if layout.shape != shape:
+            continue
+        if len(shape) == 2:  # `is_in_rows`, spelled out
+            if shape[0] > 1 < shape[1] and layout.strides[0] >= layout.strides[1] > 0:
+                return Layout.of(dtype, shape)
+        elif is_in_rows(layout):
             return Layout.of(dtype, shape)
     key = tuple([_pattern(layout) for layout in operands])
     order = _ORDERS.get(key) or _ORDERS.recall(key)

@@ -28,6 +28,7 @@ from oxinp._core.lazy.handle import (
     Handle,
     chain,
     expression,
+    stored,
 )
 from oxinp._core.lazy.masked import applied
 from oxinp._core.lazy.masked import update as update_masked
@@ -245,7 +246,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             return found
         kind = type(b)
         if kind is types.ndarray or type(kind) is types.scalar_type:
-            first, second = a._held or a._storage, b._held or b._storage
+            first, second = a._held or stored(a), b._held or stored(b)
             least: float = balance.limit
             is_left = first.host is None or second.host is None  # else both may be the host's, too
             if not is_left and not least and first.value is not None is not second.value:
