@@ -348,14 +348,12 @@ def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, op
     if len(values) == 1:
         graph = values[0][0]
         return None if graph.is_scalar or positions is not None else (graph,)
-    (left, left_leaves, _), (right, right_leaves, _) = values
+    (left, _, _), (right, right_leaves, _) = values
     if positions is None:
         if left.is_scalar:
             return type(operands[0]), right
         return left, type(operands[1]) if right.is_scalar else right
-    # A side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
-    is_plain = positions[0] == tuple(range(len(left_leaves))) and len(right_leaves) == 1
-    return (left, right, positions[1][0]) if is_plain else None
+    return (left, right, positions[1][0]) if len(right_leaves) == 1 else None
 
 
 _SCALARS: dict[type, Graph] = {}  # by the type of the value
@@ -388,7 +386,8 @@ def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
 def join_leaves(values: Sequence[Value]) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[Any, ...], int]:
     """Join the operands' leaves; one Buffer read through one layout, or one scalar met before, is one leaf.
 
-    Where that makes no difference, there are no positions.
+    Those of the first operand stay as they are, also where a scalar is among them twice: so its graph and another one's
+    are what is looked up by. Where it makes no difference, there are no positions.
     """
     joined: tuple[Any, ...] = ()
     positions = []
@@ -400,16 +399,14 @@ def join_leaves(values: Sequence[Value]) -> tuple[tuple[tuple[int, ...], ...] | 
         keys: Any = (len(joined),) if graph.is_scalar else tuple(zip(map(id, leaves), map(id, graph.leaves)))  # noqa: B905 - as many
         if not first:
             numbers = dict(zip(keys, range(count), strict=True))
-            if len(numbers) == count:  # as they nearly always are
-                positions.append(tuple(range(count)))
-                joined = leaves
-                continue
-            numbers = {}
+            positions.append(tuple(range(count)))
+            joined = leaves
+            continue
         places: list[Any] = [*map(numbers.get, keys)]
         if None in places:
             for i, key in enumerate(keys):
                 if places[i] is None:
-                    places[i] = place = numbers.setdefault(key, len(numbers))
+                    places[i] = place = numbers.setdefault(key, len(joined))
                     if place == len(joined):
                         joined += (leaves[i],)
         positions.append(tuple(places))

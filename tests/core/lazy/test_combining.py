@@ -4,6 +4,7 @@
 
 import itertools
 import random
+import sys
 from types import SimpleNamespace
 
 import numpy
@@ -11,11 +12,13 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import combining, record
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.combining import combine, renew
 from oxinp._core.lazy.expr import leaf
 from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.ufunc import operators
 from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from tests.comparator import assert_same
 
 SHAPES = ((), (1,), (7,), (5, 7), (3, 5, 7))
 STATEMENTS = (
@@ -181,3 +184,39 @@ def test_what_is_renewed_of_rows_and_columns_is_combined():
                 assert all(ours.same(combined) for ours, combined in leaves)
                 num_found += 1
     assert num_found > 300
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="operators have machine code for arrays of the device from 3.12 on"
+)
+def test_chains_with_one_number_over_and_over_are_looked_up(on_device, entered):
+    a, b = np.array(numpy.ones((70, 70))), np.array(numpy.ones((70, 70)) * 0.5)
+
+    def body():
+        a[:] = 0.5 * (a + b)
+
+    names = []
+    with balance.suspended():
+        for _ in range(150):
+            body()
+        for _ in range(50):
+            names += entered(body)
+    assert len(names) <= 50 * 13, names
+    expected, half = numpy.ones((70, 70)), numpy.ones((70, 70)) * 0.5
+    for _ in range(200):
+        expected[:] = 0.5 * (expected + half)
+    assert_same(a, expected)
+
+
+def test_a_number_that_is_there_twice_is_joined_with_others(on_device):
+    def body(xp):
+        a, b = xp.arange(30.0), xp.arange(30.0) * 0.25 + 1
+        chains = [0.5 * (0.5 * a), 0.5 * (b + 0.5 * a), 0.25 + (0.5 * a + 0.5) * 0.5]
+        found = []
+        for one, other in itertools.product([*chains, a, b], repeat=2):
+            found += [one + other, one - other * 0.5, xp.where(one > other, one, 0.5)]
+        return found
+
+    for _ in range(2):
+        for ours, numpys in zip(body(np), body(numpy), strict=True):
+            assert_same(ours, numpys)
