@@ -214,7 +214,8 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     wanted = None if target is None else target.dtype
     structures = (first.structure, last.structure) if len(graphs) == 2 else tuple([g.structure for g in graphs])
     met = structures, place, wanted
-    join: Join | None = operation.alike.get(met) or operation.alike.recall(met)
+    alike = operation.alike
+    join: Join | None = alike.get(met) or (alike.recall(met) if alike.old else None)
     if join is None:
         positions: Any = place
         if place is not None and len(graphs) == 2:

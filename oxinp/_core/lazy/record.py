@@ -110,7 +110,7 @@ def express(
             key = _pair(values, positions, operands)
         if key is None:
             table, key = operation.records, (*[value[0] for value in values], positions, target)
-        record = table.get(key) or table.recall(key)
+        record = table.get(key) or (table.recall(key) if table.old else None)
         if record is None:
             graphs = tuple([value[0] for value in values])
             record = None

@@ -283,14 +283,19 @@ def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[L
             break
     else:
         return Layout.of(dtype, shape)
+    are_columns = len(shape) == 2 and shape[0] > 1 < shape[1]
     for layout in operands:
         if layout.shape != shape:
-            continue
-        if len(shape) == 2:  # `is_in_rows`, spelled out
-            if shape[0] > 1 < shape[1] and layout.strides[0] >= layout.strides[1] > 0:
+            are_columns = False
+        elif len(shape) == 2:  # `is_in_rows`, spelled out
+            down, along = layout.strides
+            if shape[0] > 1 < shape[1] and down >= along > 0:
                 return Layout.of(dtype, shape)
+            are_columns = are_columns and 0 < down < along
         elif is_in_rows(layout):
             return Layout.of(dtype, shape)
+    if are_columns:
+        return Layout.at(dtype, shape, (dtype.itemsize, shape[0] * dtype.itemsize), 0)
     key = tuple([_pattern(layout) for layout in operands])
     order = _ORDERS.get(key) or _ORDERS.recall(key)
     if order is None:
