@@ -15,12 +15,13 @@ from oxinp._kernels.blas3.trsm import TrsmSpec
 from oxinp._kernels.blas3.trsm_dmma import TrsmDmmaSpec
 from oxinp._kernels.convolve import direct
 from oxinp._kernels.convolve.direct import ConvolveSpec
-from oxinp._kernels.elementwise import access, addressed, joined, linear, tile
+from oxinp._kernels.elementwise import access, addressed, joined, linear, part, tile
 from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.elementwise.addressed import AddressedSpec
 from oxinp._kernels.elementwise.chain import STRIDED, UNIT, Chain, OperandSpec
 from oxinp._kernels.elementwise.joined import JoinedSpec
 from oxinp._kernels.elementwise.linear import LinearSpec
+from oxinp._kernels.elementwise.part import PartSpec
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.fft import catalog as fft
 from oxinp._kernels.gemm import catalog as gemm
@@ -258,6 +259,16 @@ def elementwise_specs() -> list[LinearSpec | TileSpec]:
     specs = dict.fromkeys(elementwise.choose(*problem)[1] for problem in _elementwise_problems())
     of_many = [linear.fetching(spec, DEVICE) for spec in specs if isinstance(spec, LinearSpec)]
     return list(dict.fromkeys([*specs, *of_many]))
+
+
+def part_specs() -> Iterator[PartSpec]:
+    """Return Specs of parts: five-point stencils, and a broadcast row, in each width of indices."""
+    for type_ in (*TYPES, *OTHER_TYPES):
+        for ndim, bits in ((1, 32), (2, 32), (3, 32), (2, 64)):
+            read = [*[OperandSpec(type_, UNIT, True)] * 4, OperandSpec(type_, STRIDED, True)]
+            parts = OperandSpec(type_, UNIT, False), *read
+            instrs = tuple([Instr(_both, type_, (1 if i == 0 else 5 + i, i + 2)) for i in range(4)])
+            yield PartSpec(Chain(parts, instrs, ((9, OperandSpec(type_, UNIT, False)),), ndim, bits))
 
 
 REDUCTIONS = (
@@ -816,6 +827,7 @@ def trsm_specs() -> list[Any]:
 
 FAMILIES: dict[type, Any] = {
     AddressedSpec: addressed,
+    PartSpec: part,
     JoinedSpec: joined,
     LinearSpec: linear,
     TileSpec: tile,
@@ -885,6 +897,7 @@ def specs() -> list[Any]:
         *elementwise_specs(),
         *[AddressedSpec(*each) for each in ((1, 1), (2, 1), (4, 1), (8, 1), (4, 2), (8, 2))],
         *[JoinedSpec(count, unit) for count in (2, 3, joined.MAX_SOURCES) for unit in (1, 2, 4, 8, 16)],
+        *part_specs(),
         *reduce_specs(),
         *rowwise_specs(),
         *scan_specs(),

@@ -284,7 +284,6 @@ class Backend(Protocol):
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = (0, 0),
-        is_brief: bool = False,
         overlaps: bool = True,
         /,
     ) -> Launch:
@@ -303,9 +302,6 @@ class Backend(Protocol):
             The remaining parameters.
         work : (int, int)
             Flops, and bytes that are read and written, of each launch: for those who profile.
-        is_brief : bool
-            It may run once: it is made in less time, and takes a little more at each launch. All that are made of one
-            kernel may be called by one thread at a time.
         overlaps : bool
             It may begin before the kernel before it has ended, where it is made for that.
 
@@ -317,11 +313,12 @@ class Backend(Protocol):
         """
         ...
 
-    def relauncher(self, kernel: Kernel, num_varying: int, /) -> Callable[..., None] | None:
+    def relauncher(self, kernel: Kernel, num_varying: int, overlaps: bool = True, /) -> Callable[..., None] | None:
         """Return ``launch(grid, *parameters)``, which launches a kernel with any grid and all of its parameters.
 
-        None where launches are watched one by one, or need more than a grid. It is kept, and called, as what `launcher`
-        returns; all that are made of one kernel may be called by one thread at a time.
+        None where launches are watched one by one. It is made in less time than what `launcher` returns, and takes a
+        little more at each launch; it is kept, and called, as that is; all that are made of one kernel may be called by
+        one thread at a time.
         """
         ...
 

@@ -402,17 +402,16 @@ class CudaBackend:
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
-        is_brief: bool = False,
         overlaps: bool = True,
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
-        return self._launches.launcher(kernel, grid, num_varying, constants, work, is_brief, overlaps)
+        return self._launches.launcher(kernel, grid, num_varying, constants, work, overlaps)
 
-    def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
+    def relauncher(self, kernel: Kernel, num_varying: int, overlaps: bool = True) -> Callable[..., None] | None:
         """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
         if "launcher" in vars(self):  # somebody watches launches
             return None
-        return self._launches.relauncher(kernel, num_varying)
+        return self._launches.relauncher(kernel, num_varying, overlaps)
 
     def synchronize(self) -> None:
         """Wait for all work, after what `hooks.before_synchronize` adds to it; raises what went wrong in it."""

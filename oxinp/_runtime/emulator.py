@@ -253,7 +253,6 @@ class EmulatorBackend:
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
-        is_brief: bool = False,  # noqa: ARG002 - there is one way
         overlaps: bool = True,  # noqa: ARG002 - nothing does
     ) -> Launch:
         """Return a callable that runs a kernel to its end; see `Backend.launcher`."""
@@ -273,7 +272,12 @@ class EmulatorBackend:
 
         return launch
 
-    def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:  # noqa: ARG002
+    def relauncher(
+        self,
+        kernel: Kernel,
+        num_varying: int,  # noqa: ARG002 - all of them do
+        overlaps: bool = True,  # noqa: ARG002 - nothing does
+    ) -> Callable[..., None] | None:
         """Return what runs a kernel with any grid and constants; see `Backend.relauncher`."""
         if after_launch() is not None or "launcher" in vars(self):
             return None

@@ -67,7 +67,7 @@ class Launches:
         self._current = Launching()
         self._maps: dict[tuple[Any, ...], _Map] = {}  # not by the Spec, whose hash is a call of Python's
         self._encoders: dict[MatrixMaps, tuple[TensorMapEncoder, int]] = {}
-        # Of which brief ones are made; the second ones may begin before the kernels before them have ended.
+        # What `relauncher` gives out is theirs; the second ones may begin before the kernels before them have ended.
         self._shared: tuple[WeakKeyDictionary[Kernel, Launcher], ...] = WeakKeyDictionary(), WeakKeyDictionary()
 
     def launcher(
@@ -77,29 +77,22 @@ class Launches:
         num_varying: int,
         constants: tuple[Any, ...],
         work: tuple[int, int] = NO_WORK,
-        is_brief: bool = False,
         overlaps: bool = True,
     ) -> Launch:
         """Return a callable that launches a kernel on the stream that is current then; see `Backend.launcher`."""
-        after = after_launch(work)
-        if not is_brief or after is not None or kernel.cluster is not None:  # which depend on the launch
-            made = self._launcher(kernel, grid, num_varying, constants, after, overlaps=overlaps)
-            return self._finished(made.launch, kernel, num_varying)
-        return self._finished(self._shared_launcher(kernel, overlaps=overlaps).at(grid, constants), kernel, num_varying)
+        made = self._launcher(kernel, grid, num_varying, constants, after_launch(work), overlaps=overlaps)
+        return self._finished(made.launch, kernel, num_varying)
 
-    def relauncher(self, kernel: Kernel, num_varying: int) -> Callable[..., None] | None:
+    def relauncher(self, kernel: Kernel, num_varying: int, overlaps: bool = True) -> Callable[..., None] | None:
         """Return what launches a kernel with any grid and constants; see `Backend.relauncher`."""
         if after_launch() is not None:
             return None
-        return self._finished(self._shared_launcher(kernel).anywhere, kernel, num_varying, first=1)
-
-    def _shared_launcher(self, kernel: Kernel, *, overlaps: bool = True) -> Launcher:
         known = self._shared[overlaps]
         shared = known.get(kernel)
         if shared is None:
             made = self._launcher(kernel, (1, 1, 1), len(kernel.params), (), None, overlaps=overlaps)
             shared = known[kernel] = made
-        return shared
+        return self._finished(shared.anywhere, kernel, num_varying, first=1)
 
     def _launcher(
         self,

@@ -91,3 +91,33 @@ def test_what_has_one_operand_in_rows_lies_in_rows():
             assert all(ours == numpys for n, ours, numpys in steps if n > 1), given
         num_rows += any(memory_layout.is_in_rows(each) for each in given)
     assert num_rows > 100
+
+
+def test_strides_of_sums_of_matrices():
+    base = np.zeros((6, 8))
+    parts = {
+        shape: [
+            view
+            for rows, columns in ((1, 1), (1, 2), (2, 1), (2, 2))
+            for view in (
+                base[:: rows or 1, ::columns][: shape[0], : shape[1]],
+                base.T[::columns, ::rows][: shape[0], : shape[1]],
+                base[::-1, ::columns][: shape[0], : shape[1]],
+                base[:, ::-1][: shape[0], : shape[1]],
+                base[: shape[1], : shape[0]].T,
+                np.broadcast_to(base[0, : shape[1]], shape),
+                base[: shape[0], 0, None],
+                base[: shape[0], : shape[1]].copy("F"),
+                base[0, : shape[1]],
+                base[0, 0],
+            )
+        ]
+        for shape in ((2, 2), (3, 2), (1, 2), (2, 1), (1, 1), (0, 2), (2, 0))
+    }
+    for shape, views in parts.items():
+        for first, second in itertools.product(views, repeat=2):
+            found = np.add(first, second)
+            if found.shape != shape:
+                continue
+            layouts = [Layout.at(x.dtype, x.shape, x.strides, 0) for x in (first, second)]
+            assert memory_layout.result_layout(found.dtype, shape, layouts).strides == found.strides, (shape, layouts)

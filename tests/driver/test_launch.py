@@ -187,7 +187,7 @@ class Interrupting:
 
 def test_a_launch_in_the_middle_of_another_leaves_that_one_as_it_was(function, fake):
     launcher = make(function)
-    there, elsewhere = launcher.at((5, 1, 1), ()), launcher.at((6, 1, 1), ())
+    there, elsewhere = (partial(launcher.anywhere, grid) for grid in ((5, 1, 1), (6, 1, 1)))
     cases = [
         (launcher.launch, (3, 4, 5), lambda: launcher.launch(8, 9)),
         (there, (5, 1, 1), lambda: elsewhere(8, 9)),

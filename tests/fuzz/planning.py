@@ -174,10 +174,9 @@ class PlanningBackend(EmulatorBackend):
         num_varying: int,
         constants: tuple[Any, ...],
         work: Any = None,
-        is_brief: bool = False,
         overlaps: bool = True,
     ) -> Any:
-        del work, is_brief, overlaps
+        del work, overlaps
         if len(constants) != len(kernel.params) - num_varying:
             raise ImpossiblePlanError(f"{kernel.name}: {len(constants)} constants and {num_varying} other parameters")
 
@@ -186,8 +185,8 @@ class PlanningBackend(EmulatorBackend):
 
         return launch
 
-    def relauncher(self, kernel: Any, num_varying: int) -> Any:
-        del num_varying
+    def relauncher(self, kernel: Any, num_varying: int, overlaps: bool = True) -> Any:
+        del num_varying, overlaps
 
         def launch(grid: tuple[int, int, int], *parameters: Any) -> None:
             self._judge(kernel, grid, parameters)

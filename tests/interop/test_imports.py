@@ -26,6 +26,17 @@ class TestForeignDeviceMemory:
         assert x.dtype == "f8"
         assert x.shape == (N,)
 
+    def test_parts_that_read_what_they_overwrite_are_written_where_they_are(self, take):
+        wanted = np.random.default_rng(1).random((160, 170))
+        peer = Peer(wanted)
+        x = take(peer)
+        for _ in range(12):
+            for a in (x, wanted):
+                a[1:-1, 1:-1] = 0.25 * (a[:-2, 1:-1] + a[2:, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:])
+        assert x.__cuda_array_interface__["data"][0] == peer.ptr
+        assert_same(x, wanted)
+        assert_same(peer.read(), wanted)
+
     def test_reads_are_not_late(self, take):
         peer = Peer(np.zeros(N))
         x = take(peer)

@@ -287,6 +287,23 @@ def test_chains_along_rows():
     assert families == {"elementwise_tile", "elementwise_linear"}
 
 
+def test_rows_that_are_the_same_in_each_row():
+    known = elementwise.Elementwise([(f64, True)], [], [(0, f64)])
+    seen = set()
+    for shape in [(17, 700), (3, 701), (300, 900), (300, 64), (16, 1 << 20), (17, 1 << 20), (2, 1 << 20), (40, 1000)]:
+        for steps in [((shape[1] + 3, 1), (0, 1)), ((shape[1] + 4, 1), (0, 1)), ((shape[1] + 4, 1), (0, 0))]:
+            operands = [Operand(f64, each, 256) for each in steps]
+            wanted = elementwise.Elementwise([(f64, True)], [], [(0, f64)]).plan(shape, operands, TINY_DEVICE)
+            assert known.plan(shape, operands, TINY_DEVICE) == wanted
+            again = known.matrix_again(shape, steps, (256, 256), TINY_DEVICE)
+            if again is not None:
+                seen.add(shape)
+                assert again == (wanted.launch.kernel, wanted.launch.grid, wanted.launch.constants)
+    assert (17, 700) in seen
+    assert (300, 900) in seen
+    assert (17, 1 << 20) in seen
+
+
 def test_chains_of_matrices():
     draw = random.Random(4)
     known = elementwise.Elementwise(INPUTS, ADD, [(2, f64)])

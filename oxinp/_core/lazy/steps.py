@@ -192,17 +192,20 @@ def brief_launch(
 
     Where it `is_beside` others, it begins when the one before it has ended: blocks that wait would take their room.
     """
-    backend = device()
-    shape = (step.kernel, step.grid, num_parameters, step.constants, step.work)
-    brief, num_left = backend.launcher(*shape, True, not is_beside), BRIEF_LAUNCHES
+    backend, kernel, grid, constants = device(), step.kernel, step.grid, step.constants
+    shape = (kernel, grid, num_parameters, constants, step.work, not is_beside)
+    anywhere = backend.relauncher(kernel, num_parameters, not is_beside) if kernel.cluster is None else None
+    if anywhere is None:
+        return backend.launcher(*shape)
+    num_left = BRIEF_LAUNCHES
 
     def launch(*parameters: Any) -> None:
         nonlocal num_left
         if num_left:
             num_left -= 1
-            brief(*parameters)
+            anywhere(grid, *parameters, *constants)
         else:
-            fastest = backend.launcher(*shape, False, not is_beside)
+            fastest = backend.launcher(*shape)
             settle(fastest)
             fastest(*parameters)
 

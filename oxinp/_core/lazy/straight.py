@@ -13,23 +13,31 @@ from weakref import ref
 
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
-from oxinp._core.lazy import row_launches, schedule
-from oxinp._core.lazy.balance import NUM_SIZES, are_by_rows, balance, is_sampled, num_moved
+from oxinp._core.lazy import rewriting, row_launches, schedule
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import Missing, attempt, spells_attempt
 from oxinp._core.lazy.calls import CALLS, Pending
-from oxinp._core.lazy.chains import entry_at, launch_of, note_run
+from oxinp._core.lazy.chains import copy_structure, entry_at, launch_of, line_again, note_run
 from oxinp._core.lazy.combining import common_shape, known_join, may_join
-from oxinp._core.lazy.executor import anywhere
+from oxinp._core.lazy.executor import anywhere, run_again
 from oxinp._core.lazy.explain import REPORTS
-from oxinp._core.lazy.expr import Unsupported, leaf_structure, remember, scalar
+from oxinp._core.lazy.expr import Unsupported, graph_of, leaf, leaf_structure, remember, scalar
 from oxinp._core.lazy.handle import device_value, host_view
 from oxinp._core.lazy.op import RENTED
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses, device, followers, note_update, singles
-from oxinp._core.lazy.record import COPY, express
+from oxinp._core.lazy.record import COPY, express, uploaded_for
 from oxinp._core.lazy.results import types, wrap_pending
-from oxinp._core.lazy.writing import MAX_GONE, flush_readers, is_direct, note_written, read_back, write_result
+from oxinp._core.lazy.writing import (
+    MAX_GONE,
+    flush_readers,
+    is_direct,
+    note_written,
+    read_back,
+    weigh_write,
+    write_result,
+)
 from oxinp._core.memory.dtypes import DEVICE_TYPES
-from oxinp._core.memory.layout import Layout, make_layout
+from oxinp._core.memory.layout import Layout, line_layout, make_layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED
 from oxinp._runtime import here
@@ -67,15 +75,14 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
         return False
     if layout.ndim > MAX_NDIM:
         return False
+    storage = array._held or array._storage
     number = NUMBERS.get(type(operand))
-    chain = _chain(operand, layout) if number is None else (number, number.kinds, (operand,), 0, None)
-    if chain is not None and chain[0].nodes and _reads_before(array, layout, chain):
-        schedule.materialise(operand._held or operand._storage)
-        chain = _chain(operand, layout)
+    chain = _chain(operand, layout, storage) if number is None else (number, number.kinds, (operand,), 0, None)
+    if chain is not None and (places := _overlapping(storage, layout, chain)):
+        chain = attempt(_copied, operand, storage, layout, chain, places)
     if chain is None:
         return False
     added, seen, entries, mask, graph = chain
-    storage = array._held or array._storage
     if graph is not None and graph.met >= MEETINGS + RENTED and _update_again(operation, array, layout, chain):
         if accesses and layout.nbytes <= SMALL_NBYTES:
             note_update(storage, entries)
@@ -100,21 +107,70 @@ def update(operation: Operation, array: Handle, operand: Any) -> bool:
     return is_written
 
 
-def _reads_before(array: Handle, layout: Layout, chain: _Chain) -> bool:
-    """Whether a chain reads elements of a matrix that would be written before: it has to be computed first.
+def _overlapping(storage: Storage, layout: Layout, chain: _Chain) -> list[int]:
+    """Return the numbers of the leaves of a chain that read elements of a matrix that would be written before.
 
     Of lines `mirrored` looks at it.
     """
     if layout.ndim < MAX_NDIM:
-        return False
+        return []
     structure, seen, entries, mask, _ = chain
-    value = (array._held or array._storage).value
+    value = storage.value
     if value is None or not mask & value[2] or value[0].nodes or value[2] & SHARED or layout.nbytes < balance.limit:
-        return False
+        return []
     (buffer,) = value[1]
     if type(buffer) is Pending and buffer.call is not None:
-        return False
-    return not is_direct(structure, seen, entries, buffer, layout)
+        return []
+    leaves = enumerate(zip(seen, entries, strict=True))
+    return [place for place, (where, entry) in leaves if not is_direct(structure, (where,), (entry,), buffer, layout)]
+
+
+def _copied(operand: Handle, storage: Storage, layout: Layout, chain: _Chain, places: list[int]) -> _Chain | None:
+    """Return a chain of the same values that reads nothing of a matrix that is written to before it is, in an attempt.
+
+    Rows and columns that are the same all over it are copied, as those of an elimination are; else all is computed.
+    None where it has to be recorded.
+
+    Parameters
+    ----------
+    operand, storage, layout, chain
+    places : list of int
+        Of the leaves that read it.
+    """
+    structure, seen, entries, mask, _ = chain
+    held, written = operand._held or operand._storage, storage.value
+    pending = held.value
+    if written is None or written[0].nodes or pending is None or (structure.nodes and pending[1] is not entries):
+        return None
+    layouts, leaves = list(seen), list(entries)
+    for place in places:
+        where = seen[place]
+        axes = [axis for axis, step in enumerate(where.strides) if step]
+        if len(axes) > 1 or not where.is_aligned or (structure.nodes and pending[0].leaves is not seen):
+            break
+        size, step = (where.shape[axes[0]], where.strides[axes[0]]) if axes else (1, 0)
+        leaves[place] = _copied_line(line_layout(where.dtype, size, step, where.offset), entries[place], mask)
+        strides = tuple([where.dtype.itemsize if axis in axes else 0 for axis in range(where.ndim)])
+        layouts[place] = make_layout(where.dtype, where.shape, strides, 0)
+    else:
+        if structure.nodes:  # it is pending while the rest is written, and reads the copies, too
+            held.value = graph_of(structure, pending[0].layout, tuple(layouts)), tuple(leaves), mask
+        return structure, tuple(layouts), tuple(leaves), mask, None
+    if not structure.nodes:
+        return None
+    schedule.materialise(held)
+    return _chain(operand, layout, storage)
+
+
+def _copied_line(line: Layout, entry: Any, mask: int) -> Any:
+    """Return new memory with elements that lie in one dimension, under the lock."""
+    dtype = line.dtype
+    planner = copy_structure(dtype, dtype.num, dtype, dtype.num).planner
+    if planner is not None:
+        launch = line_again(planner, (Layout.of(dtype, line.shape), line))
+        if launch is not None and (copied := run_again(launch, line.nbytes, (entry,))) is not None:
+            return copied
+    return schedule.evaluate((leaf(line), (entry,), mask))[1]
 
 
 def _update_again(operation: Operation, array: Handle, layout: Layout, chain: _Chain) -> bool:
@@ -144,6 +200,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     """Write an array into a part of another one, which has as many elements; False where nothing has been done."""
     if here.are_several or schedule.room < 0 or REPORTS or not layout.size:
         return False
+    storage = array._held or array._storage
     held = None if value._held is None else value._held.value
     if layout.ndim > MAX_NDIM and (held is None or not (held[0].nodes or held[0].programs)):
         return False
@@ -153,7 +210,7 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         graph.met += 1
         chain: _Chain | None = (graph.structure, graph.leaves, held[1], held[2], graph)
     else:
-        chain = _chain(value, layout)
+        chain = _chain(value, layout, storage)
     if chain is None:
         return False
     structure, seen, entries, _, graph = chain
@@ -162,7 +219,6 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     own = array._known or array._layout
     if layout.size == own.size and layout.same(own):
         return False
-    storage = array._held or array._storage
     if structure.nodes:
         if CALLS and graph is not None and layout.ndim < 2 and row_launches.is_worth_a_look(graph, entries, layout):
             is_done = None
@@ -181,8 +237,10 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
         is_written = write_part(storage, layout, chain, value._held, False)
         if is_written is not None:
             return is_written
+        if value._held is not None and rewriting.rewrite(storage, layout, value._held):
+            return True
         schedule.materialise(value._held or value._storage)
-        chain = _chain(value, layout)
+        chain = _chain(value, layout, storage)
         return chain is not None and not chain[0].nodes and bool(write_part(storage, layout, chain, None, False))
     entry = entries[0]
     if type(entry) is Pending and entry.call is not None:
@@ -291,21 +349,28 @@ def fill(array: Handle, layout: Layout, number: Any) -> bool:
     """Write a number of NumPy's to a part of an array of its dtype; False where nothing has been done."""
     if here.are_several or schedule.room < 0 or REPORTS or current() is not quiet.state:
         return False
-    structures = (scalar(layout.dtype).structure,)
-    key = structures, None, layout.dtype
-    join = COPY.joins.get(key) or COPY.joins.recall(key)  # `known_join`, spelled out
-    if join is None or join.structure is None:
-        return False
-    ((_, convert),) = join.scalars
-    chain = join.structure, join.structure.kinds, (convert(number),), 0, None
+    if layout.size == 1:  # which takes a program
+        if layout.dtype not in DEVICE_TYPES:
+            return False
+        graph, entries, mask = express(COPY, (number,), layout._dense or layout.dense)
+        chain: _Chain = graph.structure, graph.leaves, entries, mask, graph
+    else:
+        structures = (scalar(layout.dtype).structure,)
+        key = structures, None, layout.dtype
+        join = COPY.joins.get(key) or COPY.joins.recall(key)  # `known_join`, spelled out
+        if join is None or join.structure is None:
+            return False
+        ((_, convert),) = join.scalars
+        chain = join.structure, join.structure.kinds, (convert(number),), 0, None
     return bool(write_part(array._held or array._storage, layout, chain, None, False))
 
 
-def _chain(operand: Any, target: Layout) -> _Chain | None:
-    """Return an operand as a chain broadcast to the shape of a part; None where it has to be recorded."""
+def _chain(operand: Any, target: Layout, storage: Storage) -> _Chain | None:
+    """Return an operand as a chain broadcast to the shape of a part of a storage; None where it has to be recorded."""
     if type(operand) is not types.ndarray and type(type(operand)) is not types.scalar_type:
         return None
-    value = (operand._held or operand._storage).value
+    held = operand._held or operand._storage
+    value = held.value or uploaded_for(held, storage)
     if value is None or value[2] & SHARED:
         return None
     layout = operand._known or operand._layout
@@ -464,22 +529,4 @@ def _run(storage: Storage, layout: Layout, chain: _Chain, source: Storage | None
     return True
 
 
-def weigh_write(
-    storage: Storage,
-    layout: Layout,
-    structure: Structure,
-    nbytes: int,
-    entries: tuple[Any, ...],
-    is_due: bool = False,
-) -> None:
-    """Let placement learn from what a structure has been computed of into a part of an array of so many bytes.
-
-    It is weighed if it is due, or one of those that are.
-    """
-    size = balance.ran(nbytes, entries)
-    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_due or is_sampled() or balance.each):
-        is_by_rows = are_by_rows((layout,))
-        balance.computed_chain(size, structure, num_moved(layout, nbytes), is_first=False, is_by_rows=is_by_rows)
-
-
-__all__ = ["NUMBERS", "assign", "bring", "fill", "update", "weigh_write", "write_part"]
+__all__ = ["NUMBERS", "assign", "bring", "fill", "update", "write_part"]

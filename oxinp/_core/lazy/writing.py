@@ -249,6 +249,24 @@ def note_written(storage: Storage, written: Layout | None = None) -> None:
     storage.stale = None
 
 
+def weigh_write(
+    storage: Storage,
+    layout: Layout,
+    structure: Structure,
+    nbytes: int,
+    entries: tuple[Any, ...],
+    is_due: bool = False,
+) -> None:
+    """Let placement learn from what a structure has been computed of into a part of an array of so many bytes.
+
+    It is weighed if it is due, or one of those that are.
+    """
+    size = balance.ran(nbytes, entries)
+    if size < NUM_SIZES and not (followers and ref(storage) in followers) and (is_due or is_sampled() or balance.each):
+        is_by_rows = are_by_rows((layout,))
+        balance.computed_chain(size, structure, num_moved(layout, nbytes), is_first=False, is_by_rows=is_by_rows)
+
+
 def read_back(source: Storage, storage: Storage, layout: Layout, leaves: tuple[Any, ...]) -> None:
     """Let a storage whose value has been written over leaves of its own read it there: it cannot be computed again."""
     assert storage.value is not None
@@ -316,7 +334,7 @@ def is_direct(
                         continue
                     if itemsize <= distance % (step or 1) <= step - itemsize:
                         continue
-            meet_there = is_own and not distance and _meet_in_themselves(distance, where, layout)
+            meet_there = is_own and not distance and layout.ndim == 1 and _meet_in_themselves(where, layout)
             if not (meet_there or _miss(entry.ptr, where, start, layout)):
                 return False
     return True
@@ -330,12 +348,12 @@ def is_mirrored(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
     return size > 1 and where.strides == (-step,) and ptr == start + (size - 1) * step
 
 
-def _meet_in_themselves(distance: int, where: Layout, layout: Layout) -> bool:
+def _meet_in_themselves(where: Layout, layout: Layout) -> bool:
     """Whether elements of one dimension that are read and written from the same one on meet nowhere else.
 
     So does a row of a matrix that is given the column of its first element.
     """
-    if distance or layout.ndim != 1 or where.ndim != 1 or where.dtype.itemsize != layout.dtype.itemsize:
+    if layout.ndim != 1 or where.ndim != 1 or where.dtype.itemsize != layout.dtype.itemsize:
         return False
     (read,), (written,), itemsize = where.strides, layout.strides, layout.dtype.itemsize
     if read % itemsize or written % itemsize or not read:
@@ -422,8 +440,9 @@ def _miss(ptr: int, where: Layout, start: int, layout: Layout) -> bool:
     pitch = math.gcd(*where.strides, *layout.strides)
     if pitch > 0 and layout.dtype.itemsize <= (ptr - start) % pitch <= pitch - where.dtype.itemsize:
         return True
-    for step in (*layout.strides, *where.strides):  # as some columns of a matrix lie beside others
-        if pitch := abs(step):
+    least = layout.dtype.itemsize + where.dtype.itemsize
+    for pitch in {*map(abs, layout.strides), *map(abs, where.strides)}:  # as some columns of a matrix lie beside others
+        if pitch >= least:
             (first, length), (low, width) = _within(where, pitch), _within(layout, pitch)
             if width <= (ptr + first - start - low) % pitch <= pitch - length:
                 return True

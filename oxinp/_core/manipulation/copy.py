@@ -329,6 +329,10 @@ def _assign_on_device(target: Handle, value: Any) -> None:
             return
         if not broadcasts_to(value._layout.shape, layout.shape):
             _cannot_broadcast(given, layout.shape)
+        seen = value._layout
+        if seen.ndim and seen.dtype is layout.dtype in DEVICE_TYPES and target._view is not None:  # nothing is cast
+            store(target, chain(view_at(value, seen.broadcast(layout.shape))))
+            return
     else:
         value = single(value, layout.dtype)
     store(target, express(COPY, (value,), wanted))

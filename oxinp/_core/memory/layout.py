@@ -314,9 +314,6 @@ def is_in_rows(layout: Layout) -> bool:
     That is so where each axis has several elements and a step forward, none longer than the one before: NumPy's
     iterator changes no order that one of its operands has.
     """
-    if layout.ndim == 2:  # spelled out
-        (m, n), (down, along) = layout.shape, layout.strides
-        return m > 1 < n and down >= along > 0
     steps = layout.strides
     return min(layout.shape) > 1 and steps[-1] > 0 and all(map(ge, steps, steps[1:]))
 

@@ -16,14 +16,16 @@ from oxinp._core.native.objects import SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
 from oxinp._kernels.choice import MIN_TUNED_NBYTES
 from oxinp._kernels.elementwise.access import MAX_VECTOR
-from oxinp._kernels.elementwise.known import MIN_FILL, _Loops
+from oxinp._kernels.elementwise.known import MIN_FILL, _Alike, _Loops
+from oxinp._kernels.elementwise.staging import MAX_REPEATS
 from oxinp._kernels.nest import MAX_INDEX_32, magic
 
 _PLANNER = offsets(Structure, ("planner",))["planner"]
 _ROWS, _COLUMNS, _ACROSS, _BELOW, _TILES, _COUNT = (8 * i for i in range(22, 28))
 """Where on the stack there is what, once `apart` has done its work."""
-_FIELDS = {name: TUPLE_ITEMS + 8 * place for place, name in enumerate(_Loops._fields)}
-"""Where what is kept of matrices that lie alike has what."""
+_LOOPS = {name: TUPLE_ITEMS + 8 * place for place, name in enumerate(_Loops._fields)}
+_ALIKE = {name: TUPLE_ITEMS + 8 * place for place, name in enumerate(_Alike._fields)}
+"""Where what is kept of matrices that lie, or move, alike has what."""
 _THOUSANDTHS = int(1000 * MIN_FILL)
 _IS_FILLED, _IS_NOT = _THOUSANDTHS + 1, _THOUSANDTHS - 1  # of a tile, beyond any doubt of arithmetic on floats
 
@@ -85,9 +87,11 @@ def find_matrix(call: Making, label: str) -> None:
 
 def _require_kernel(call: Making, name: str, label: str) -> None:
     """Go on where a kernel has been made."""
-    call.code.set("rcx", NONE)
-    call.code.compare_with("r15", _FIELDS[name], "rcx")
-    call.code.jump(label, "e")
+    code = call.code
+    code.set("rcx", NONE)
+    code.load("rdx", "r15", _LOOPS["alike"])
+    code.compare_with("rdx", _ALIKE[name], "rcx")
+    code.jump(label, "e")
 
 
 def _give_back(call: Making, place: int) -> None:
@@ -134,14 +138,21 @@ def _load_extents(call: Making, label: str) -> None:
 
 
 def _require_indices(call: Making, label: str) -> None:
-    """Go on where 32-bit indices reach all elements, and the matrices are no single loop."""
-    code = call.code
-    load_number(call, "rax", "r15", _FIELDS["whole"], label)
+    """Go on where 32-bit indices reach all elements, and the matrices are no single loop, nor rows to be repeated."""
+    code, is_long = call.code, call.new_label()
+    code.compare_number_with("rsp", _ROWS, MAX_REPEATS)
+    code.jump(is_long, "g")
+    code.set("rcx", id(True))
+    code.load("rdx", "r15", _LOOPS["alike"])
+    code.compare_with("rdx", _ALIKE["is_row"], "rcx")
+    code.jump(label, "e")
+    code.label(is_long)
+    load_number(call, "rax", "r15", _LOOPS["whole"], label)
     code.compare_with("rsp", _COLUMNS, "rax")
     code.jump(label, "e")
-    load_number(call, "rbp", "r15", _FIELDS["down"], label)
+    load_number(call, "rbp", "r15", _LOOPS["down"], label)
     code.multiply("rbp", "rsp", _ROWS)
-    load_number(call, "rax", "r15", _FIELDS["along"], label)
+    load_number(call, "rax", "r15", _LOOPS["along"], label)
     code.multiply("rax", "rsp", _COLUMNS)
     code.add_register("rbp", "rax")
     code.compare_number("rbp", MAX_INDEX_32)
@@ -155,7 +166,8 @@ def _require_indices(call: Making, label: str) -> None:
 def _divide(call: Making, label: str) -> None:
     """Let the stack have how many tiles there are across, below and in all; others go on at ``few in tiles``."""
     code = call.code
-    code.load("rbp", "r15", _FIELDS["extents"])
+    code.load("rbp", "r15", _LOOPS["alike"])
+    code.load("rbp", "rbp", _ALIKE["extents"])
     code.set("rax", 1)
     code.store("rsp", _TILES, "rax")
     code.store("rsp", _COUNT, "rax")  # elements of all tiles
@@ -189,7 +201,8 @@ def _divide_in_units(call: Making, label: str) -> None:
     That is of matrices for which nothing else may have been measured to be faster.
     """
     code, has_blocks = call.code, call.new_label()
-    code.load("rbp", "r15", _FIELDS["nbytes"])
+    code.load("rbp", "r15", _LOOPS["alike"])
+    code.load("rbp", "rbp", _ALIKE["nbytes"])
     for place, to in ((0, _ACROSS), (2, _BELOW)):
         code.load("rsi", "rbp", TUPLE_ITEMS + 8 * place)
         load_small(call, "rdx", "rsi", label)
@@ -204,7 +217,8 @@ def _divide_in_units(call: Making, label: str) -> None:
     code.add_from("rdx", "rsp", _BELOW)
     code.compare_number("rdx", MIN_TUNED_NBYTES)
     code.jump(label, "ge")
-    code.load("rbp", "r15", _FIELDS["units"])
+    code.load("rbp", "r15", _LOOPS["alike"])
+    code.load("rbp", "rbp", _ALIKE["units"])
     code.load("rsi", "rbp", TUPLE_ITEMS)
     load_small(call, "rcx", "rsi", label)
     code.load("rax", "rsp", _ROWS)
@@ -260,7 +274,7 @@ def _make_constants(call: Making, numbers: tuple[int | None, ...]) -> None:
             call.keep("rdx")
         code.load("rsi", "rsp", _COUNT)
         call.drop("rsi")
-    code.load("rdi", "r15", _FIELDS["values"])
+    code.load("rdi", "r15", _LOOPS["values"])
     code.move("rsi", "rbp")
     code.call(objects.address("PySequence_Concat"))
     code.compare_number("rax", 0)
@@ -274,7 +288,8 @@ def _make_constants(call: Making, numbers: tuple[int | None, ...]) -> None:
 def _make_result(call: Making, kernel: str) -> None:
     """Let `r15` have the kernel, the grid and the constants, which the stack keeps."""
     code = call.code
-    code.load("rdx", "r15", _FIELDS[kernel])
+    code.load("rdx", "r15", _LOOPS["alike"])
+    code.load("rdx", "rdx", _ALIKE[kernel])
     code.store("rsp", _COUNT, "rdx")
     code.load("rdi", "rsp", _TILES)
     code.call(objects.address("PyLong_FromSsize_t"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 
+from oxinp._core.lazy import rewriting
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Graph
 from oxinp._core.lazy.placement import SMALL_NBYTES, accesses
@@ -706,7 +707,7 @@ def write_device_part(function: Function, label: str) -> None:
 
 
 def _write_straight(function: Function, address: int, failed: str) -> None:
-    """Write by the code that `assigning` describes, twice where the value is to be computed first."""
+    """Write by the code that `assigning` describes, twice where the value is computed first, not all rewritten."""
     code, is_left = function.code, function.new_label()
     for is_computed in (False, True):
         function.call(address, "rbx", "rbp", "r14")
@@ -716,6 +717,12 @@ def _write_straight(function: Function, address: int, failed: str) -> None:
         code.compare("rax", "rcx")
         code.jump("written", "e")
         if not is_computed:
+            call_python(function, rewriting.assign, "rbx", "rbp", "r14")
+            code.compare_number("rax", 0)
+            code.jump(failed, "e")
+            code.set("rcx", id(True))  # neither is counted
+            code.compare("rax", "rcx")
+            code.jump("written", "e")
             code.load("r12", "r14", HELD)
             call_python(function, materialise, "r12")
             code.compare_number("rax", 0)

@@ -15,8 +15,7 @@ from oxinp._core.lazy.chains import ByArithmetic, note_again
 from oxinp._core.lazy.executor import Executable
 from oxinp._core.lazy.expr import Graph, Structure
 from oxinp._core.lazy.placement import followers, singles
-from oxinp._core.lazy.straight import weigh_write
-from oxinp._core.lazy.writing import MAX_GONE, flush_readers
+from oxinp._core.lazy.writing import MAX_GONE, flush_readers, weigh_write
 from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.memory.storage import SHARED, Storage

@@ -254,7 +254,7 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
                 array._view is not None or layout.size != (array._known or array._layout).size
             )
             is_number = type(value) is float or type(value) is int or type(value) is layout.dtype.type
-            if is_part and is_number:
+            if is_number and (is_part or is_element):
                 value = single(value, layout.dtype)  # which may warn, once
                 if straight.fill(array, layout, value):
                     return

@@ -19,7 +19,7 @@ from oxinp._kernels.elementwise.access import (
 from oxinp._kernels.elementwise.chain import MAX_GATHERED, STAGED
 from oxinp._kernels.elementwise.linear import LinearSpec
 from oxinp._kernels.elementwise.planner import MAX_KEPT, Planner
-from oxinp._kernels.elementwise.staging import MAX_STATIC_SHARED, tile_units
+from oxinp._kernels.elementwise.staging import MAX_REPEATS, MAX_STATIC_SHARED, MIN_REPEATED, tile_units
 from oxinp._kernels.elementwise.tile import TileSpec
 from oxinp._kernels.nest import MAX_INDEX_32, Nest, magic
 from oxinp._kernels.problem import MAX_KERNELS, Operand
@@ -35,42 +35,59 @@ if TYPE_CHECKING:
 MIN_FILL = 0.7  # share of the tiles' elements that have to be inside the problem
 
 
-class _Loops(NamedTuple):
-    """What `Elementwise.matrix_again` keeps of matrices that lie alike, whatever their extents.
+class _Alike(NamedTuple):
+    """What `Elementwise.matrix_again` keeps of matrices whose elements move alike, whatever their pitches and extents.
 
     Attributes
     ----------
     tile, linear : Spec
         Between which the extents decide.
+    num_kernels : int
+        How many there were when the two were looked for.
     kernel : Kernel or None
         That of the tiles, if it has been made.
     extents : (int, int)
         Columns and rows of a tile.
-    values : tuple of int
-        Constants before those of the extents.
-    down, along : int
-        The largest strides.
-    whole : int
-        Columns of which all matrices are a single loop; 0 where there are none.
     nbytes : (int, int, int, int)
         Bytes of what there is an element of at each place, in each row, in each column, and one of.
     plain : Kernel or None
         That without tiles, if it has been made.
     units : (int, int)
         Elements of a unit of that, and units of a block.
+    is_row : bool
+        The inputs are the same in each row: few long ones are computed by a kernel that this does not know.
     """
 
     tile: TileSpec
     linear: LinearSpec
+    num_kernels: int
     kernel: Kernel | None
     extents: tuple[int, int]
+    nbytes: tuple[int, int, int, int]
+    plain: Kernel | None
+    units: tuple[int, int]
+    is_row: bool
+
+
+class _Loops(NamedTuple):
+    """What `Elementwise.matrix_again` keeps of matrices that lie alike, whatever their extents.
+
+    Attributes
+    ----------
+    alike : _Alike
+    values : tuple of int
+        Constants before those of the extents.
+    down, along : int
+        The largest strides.
+    whole : int
+        Columns of which all matrices are a single loop; 0 where there are none.
+    """
+
+    alike: _Alike
     values: tuple[int, ...]
     down: int
     along: int
     whole: int
-    nbytes: tuple[int, int, int, int]
-    plain: Kernel | None
-    units: tuple[int, int]
 
 
 class KnownChains(Planner):
@@ -87,9 +104,9 @@ class KnownChains(Planner):
         super().__init__(inputs, instrs, outputs)
         self.nbytes = sum(type_.nbytes for type_ in (*[t for _, t in self.outputs], *self.types))
         self._lines: dict[Any, tuple[LinearSpec, Kernel, tuple[Any, ...]]] = {}
-        # How the elements of matrices lie -> the Spec of tiles, and that without, where it was asked for.
-        self._matrices: dict[Any, tuple[TileSpec, LinearSpec]] = {}
-        # Strides, alignments, and columns beyond a multiple of the widest access.
+        # By steps along rows, and by pitches, alignments and columns as far as accesses depend on them.
+        self._matrices: dict[Any, _Alike] = {}
+        # By strides, alignments, and columns beyond a multiple of the widest access.
         self._loops: dict[Any, _Loops] = {}
         # Strides and alignments -> up to which size they have a kernel, that, its constants before those of the size,
         # and the elements of a unit, and of a block's units.
@@ -148,35 +165,35 @@ class KnownChains(Planner):
         device : Device
         """
         num_rows, num_columns = shape
-        loops = self._loops.get((steps, alignments, num_columns % MAX_VECTOR)) or self._meet_loops(
-            steps, alignments, num_columns
-        )
+        loops = self._loops.get((steps, alignments, num_columns % MAX_VECTOR))
+        if loops is None or loops.alike.num_kernels != len(self._kernels):
+            loops = self._meet_loops(steps, alignments, num_columns)
         if loops is None or num_rows < 2 or num_columns < 2 or num_columns == loops.whole:
             return None
         if max(loops.down * num_rows + loops.along * num_columns, num_rows * num_columns) >= MAX_INDEX_32:
             return None
-        spec = loops.tile
-        width, height = loops.extents
+        alike, values = loops.alike, loops.values
+        if alike.is_row and num_rows <= MAX_REPEATS and num_columns >= MIN_REPEATED:  # `repeated_loop`, spelled out
+            return None
+        width, height = alike.extents
         across, below = -(-num_columns // width), -(-num_rows // height)
         if num_columns / (across * width) * (num_rows / (below * height)) >= MIN_FILL:  # `fill`, spelled out
-            kernel = loops.kernel or self._kernels.get(spec)
+            kernel = alike.kernel
             if kernel is None:
                 return None
             # `tile.geometry`, spelled out
-            values = *loops.values, num_columns, num_rows, across, *magic(across), below, *magic(below)
+            values = *values, num_columns, num_rows, across, *magic(across), below, *magic(below)
             return kernel, (across * below, 1, 1), values
-        other: Any = loops.linear
-        elements, rows, columns, others = loops.nbytes
+        other: Any = alike.linear
+        elements, rows, columns, others = alike.nbytes
         if num_rows * (elements * num_columns + rows) + columns * num_columns + others >= MIN_TUNED_NBYTES:
             other = measured(other, Nest(shape, steps, (0,) * len(steps)), device)
-        kernel = loops.plain if other is loops.linear else None
-        if kernel is None:
-            kernel = self._kernels.get(other)
+        kernel = alike.plain if other is alike.linear else self._kernels.get(other)
         if kernel is None:
             return None
         vector = other.vector  # `linear.geometry`, spelled out
         units, per_row = num_rows * num_columns // vector, num_columns // vector
-        values = *loops.values, units, num_rows * num_columns - units * vector, per_row, *magic(per_row)
+        values = *values, units, num_rows * num_columns - units * vector, per_row, *magic(per_row)
         return kernel, (-(-units // (linear.BLOCK * other.unroll)) or 1, 1, 1), values
 
     def _meet_loops(
@@ -186,40 +203,48 @@ class KnownChains(Planner):
         down, along = steps[0]
         if self.wants_index or down <= along or num_columns < 2:
             return None
-        nbytes = [0, 0, 0, 0]
-        key: list[int] = [num_columns % MAX_VECTOR]
-        for (down, along), type_ in zip(steps, (*[type_ for _, type_ in self.outputs], *self.types), strict=True):
+        key, values, wholes = [num_columns % MAX_VECTOR], [], set()
+        farthest = widest = 0
+        for down, along in steps:
             if down < 0 or not 0 <= along <= 1:
                 return None
-            nbytes[(not along) + 2 * (not down)] += type_.nbytes
             key += (along, down % MAX_VECTOR or (down and MAX_VECTOR))
-        if not any(down for down, _ in steps[len(self.outputs) :]):
-            return None
-        wholes = {down if along else -down for down, along in steps if down or along}
-        found = self._matrices.get((*key, *alignments))
-        if found is None:
+            if down or along:
+                values.append(down)
+                wholes.add(down if along else -down)
+            farthest, widest = max(farthest, down), max(widest, along)
+        kept = (*key, *alignments)
+        alike = self._matrices.get(kept)
+        if alike is None or alike.num_kernels != len(self._kernels):
             if len(self._matrices) >= MAX_KEPT:
                 self._matrices.clear()
-            nest = Nest((2, num_columns), steps, (0,) * len(steps))
-            found = self._matrices[(*key, *alignments)] = self._specs_of_rows(nest, alignments)
-        spec, other = found
-        loops = _Loops(
-            *found,
-            self._kernels.get(spec),
-            (spec.width, spec.height),
-            spec.chain.constants(Nest((), steps, (0,) * len(steps))),
-            max([down for down, _ in steps]),
-            max([along for _, along in steps]),
-            wholes.pop() if len(wholes) == 1 else 0,
-            (nbytes[0], nbytes[1], nbytes[2], nbytes[3]),
-            self._kernels.get(other),
-            (other.vector, linear.BLOCK * other.unroll),
-        )
-        if loops.kernel is not None or loops.plain is not None:
+            alike = self._matrices[kept] = self._alike(Nest((2, num_columns), steps, (0,) * len(steps)), alignments)
+        whole = wholes.pop() if len(wholes) == 1 else 0
+        loops = _Loops(alike, tuple(values), farthest, widest, whole)
+        if alike.kernel is not None or alike.plain is not None:
             if len(self._loops) >= MAX_KEPT:
                 self._loops.clear()
             self._loops[steps, alignments, num_columns % MAX_VECTOR] = loops
         return loops
+
+    def _alike(self, nest: Nest, alignments: tuple[int, ...]) -> _Alike:
+        """Return what `matrix_again` needs of matrices that lie like two rows of some."""
+        spec, other = self._specs_of_rows(nest, alignments)
+        nbytes = [0, 0, 0, 0]
+        for (down, along), type_ in zip(nest.strides, (*[t for _, t in self.outputs], *self.types), strict=True):
+            nbytes[(not along) + 2 * (not down)] += type_.nbytes
+        inputs = nest.strides[len(self.outputs) :]
+        return _Alike(
+            spec,
+            other,
+            len(self._kernels),
+            self._kernels.get(spec),
+            (spec.width, spec.height),
+            (nbytes[0], nbytes[1], nbytes[2], nbytes[3]),
+            self._kernels.get(other),
+            (other.vector, linear.BLOCK * other.unroll),
+            len(inputs) > 0 and not any(down for down, _ in inputs),
+        )
 
     def _specs_of_rows(self, nest: Nest, alignments: tuple[int, ...]) -> tuple[TileSpec, LinearSpec]:
         """Return the Specs between which `choose` decides for two loops, the inner of which lanes go along."""
@@ -290,9 +315,11 @@ def measured(spec: LinearSpec | TileSpec, nest: Nest, device: Device) -> LinearS
         nbytes = sum(tile.shared_nbytes(tile.WARP * units, tile.NUM_WARPS * rows, x.type) for x in staged)
         return nbytes <= MAX_STATIC_SHARED and units * rows * chain.words <= MAX_GATHERED
 
+    def candidates() -> list[Extents]:
+        return [default, *filter(is_legal, starmap(Extents, product((1, 2, 4, 8), (4, 8, 16))))]
+
     default = Extents(spec.units, spec.rows)
-    candidates = [default, *filter(is_legal, starmap(Extents, product((1, 2, 4, 8), (4, 8, 16))))]
-    choice = Choice("transpose/tile", key, (), nest.shape[-2:], Extents, is_legal, lambda: default, lambda: candidates)
+    choice = Choice("transpose/tile", key, (), nest.shape[-2:], Extents, is_legal, lambda: default, candidates)
     answer = decide(choice, device)
     return spec if answer == default else spec.replace(**answer._asdict())
 

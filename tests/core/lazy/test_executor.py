@@ -21,12 +21,16 @@ class Noting:
     pool = SimpleNamespace(notes_uses=False)
 
     def __init__(self):
-        self.made, self.launched, self.allocated, self.shapes = [], [], [], []
+        self.made, self.launched, self.allocated, self.shapes, self.relaunched = [], [], [], [], []
         self.is_recording, self.num_recorded, self.num_queued = True, 0, 0
 
     def launcher(self, *given):
         self.shapes.append(given)
         return lambda *values: self.launched.append(values)
+
+    def relauncher(self, *given):
+        self.relaunched.append(given)
+        return lambda _, *values: self.launched.append(values)
 
     def tensor_map(self, spec, address):
         self.made.append((spec, address))
@@ -56,8 +60,11 @@ def noting(monkeypatch):
     return backend
 
 
-def launch(*arguments):
-    return Launch(None, (1, 1, 1), arguments, ())
+KERNEL = SimpleNamespace(cluster=None)
+
+
+def launch(*arguments, constants=()):
+    return Launch(KERNEL, (1, 1, 1), arguments, constants)
 
 
 def test_parameters_of_launches_are_made_once_per_address(noting):
@@ -72,6 +79,27 @@ def test_parameters_of_launches_are_made_once_per_address(noting):
         assert noting.launched[-1] == (100, ("map", a + 8))
         assert len(run.steps[0].calls) <= steps.MAX_KEPT
     assert len(noting.made) == 1 + 2 * steps.MAX_KEPT + 1
+
+
+def test_first_launches_go_by_what_launches_anywhere(noting):
+    run = Executable(Plan((launch(Argument("out0"), Argument("in0"), constants=(7, 8)),)), (4,), [None])
+    for i in range(steps.BRIEF_LAUNCHES):
+        run.launch(100, i)
+    assert noting.launched == [(100, i, 7, 8) for i in range(steps.BRIEF_LAUNCHES)]
+    assert noting.relaunched == [(KERNEL, 2, True)]
+    assert not noting.shapes
+    run.launch(100, 5)
+    assert noting.launched[-1] == (100, 5)  # by one of its own, which has its grid and constants
+    assert len(noting.shapes) == 1
+
+
+def test_launches_that_are_watched_go_one_way(noting):
+    noting.relauncher = lambda *_: None
+    run = Executable(Plan((launch(Argument("out0"), Argument("in0"), constants=(7, 8)),)), (4,), [None])
+    for i in range(steps.BRIEF_LAUNCHES + 2):
+        run.launch(100, i)
+    assert noting.launched == [(100, i) for i in range(steps.BRIEF_LAUNCHES + 2)]
+    assert len(noting.shapes) == 1
 
 
 def test_a_plan_of_many_launches_runs_all_of_them(noting):
@@ -190,11 +218,10 @@ def test_launches_beside_others_wait_for_the_one_before(beside):
     one, step = launch(Argument("out0")), launch(Argument("in0", 8))
     run = Executable(Plan((one, Beside((one, step), (step,)), one)), (8,), [None])
     run.launch(1, 5)
-    assert [overlaps for *_, overlaps in beside.shapes] == [True, False, False, False, True]
+    assert [overlaps for *_, overlaps in beside.relaunched] == [True, False, False, False, True]
     for _ in range(steps.BRIEF_LAUNCHES):
         run.launch(1, 5)
-    assert [overlaps for *_, overlaps in beside.shapes] == [True, False, False, False, True] * 2
-    assert [is_brief for *_, is_brief, _ in beside.shapes] == [True] * 5 + [False] * 5
+    assert [overlaps for *_, overlaps in beside.shapes] == [True, False, False, False, True]
 
 
 def test_what_cannot_be_recorded_is_queued_step_by_step(beside):

@@ -43,6 +43,16 @@ STATEMENTS = [
     "c[1:] = c[:-1]; a[i] = c",
     "c[:50] = c[:100:2]; a[i] = c",
     "c[::2][1:] = c[::2][:-1]; a[i] = c",
+    "a[i:, i:] -= a[i:, i, None] * a[i, i:] * 0.01",
+    "a[i:, i:] -= np.outer(a[i:, i], a[i, i:] * 0.01)",
+    "a[i:, i:] += a[i, i:] * 0.01",
+    "a[i:, i:] += a[i, i:]; a[i:, i:] *= 0.5",
+    "a[i:, i:] -= a[i : i + 1, i : i + 1]",
+    "a[i:, i:] *= a[i:, i : i + 1]",
+    "a[i:, i:] -= a[i:, i, None] * a[i, i:] * 0.01 + a[i:, i:] * 0.01",
+    "a[i:, ::-2] -= a[i:, i, None] * a[i, ::-2] * 0.01",
+    "x = a[i:, i, None] * a[i, i:] * 0.01; a[i:, i:] -= x; b[i:, i:] += x; a[i] += 1.0; b[:20, :20] += x[:20, :20]",
+    "x = np.outer(a[i:, i], a[i, i:]); a[i:, i:] -= x; a[i:, i] = 0.5; a[i, i:] = x[0] * 0.1",
 ]
 
 
@@ -258,6 +268,16 @@ BROUGHT = [
     "a[i : i + 2] = np.outer(c[:2], c)",
     "a[i : i + 2] = d[:, : 2].T",
     "a[i] = c.astype('f4')",
+    "a[i : i + 30, i:] = c[i:] * 2.0",
+    "a[i : i + 30, i:] = (c[i : i + 30] * 2.0)[:, None]",
+    "a[i : i + 30, i:] = c[i : i + 1] * 2.0",
+    "a[i : i + 30, i:] = a[i + 1, i:]",
+    "a[i : i + 30, i:] = a[i + 31, i:] * 2.0 + a[i + 32, i:]",
+    "a[i : i + 30, i:] = a[i : i + 30, i][:, None] * 2.0",
+    "a[i : i + 30, i:] -= c[i:] * 2.0",
+    "a[i : i + 30, i:] *= (c[i : i + 30] * 2.0)[:, None]",
+    "a[i, i:] += c[i:] * 2.0",
+    "a[i : i + 30, i:] += k[i:] + i",
     "a[i] = k",
     "a[i] = t",
     "a[i : i + 3] = c * 0.5",
@@ -419,6 +439,27 @@ def test_parts_of_cubes_are_written_in_few_functions(entered, launches):
     assert not {"store", "expression", "_write", "view_at"} & {*names}
     step(wanted, given)
     assert_same(ours, wanted)
+
+
+@pytest.mark.parametrize(
+    ("statement", "most"),
+    [
+        ("a[i : i + 30, i:] = c[i:] * 2.0", 20),
+        ("a[i : i + 30, i:] -= c[i:] * 2.0", 20),
+        ("a[i, i:] += c[i:] * 2.0", 20),
+    ],
+)
+def test_rows_of_the_host_are_spread_in_few_functions(statement, most, config, entered, launches):
+    config.offload_threshold = 65536
+    a, c = oxinp.array(numpy.zeros((N, N))), oxinp.arange(float(N))
+    oxinp.evaluate(a + 0)
+    code = compile(statement, "statement", "exec")
+    with balance.suspended():
+        for i in range(80):
+            exec(code, {"i": i, "a": a, "c": c})  # noqa: S102 - a table of statements
+        assert launches(lambda: exec(code, {"i": 80, "a": a, "c": c})) == 1  # noqa: S102
+        names = entered(lambda: exec(code, {"i": 81, "a": a, "c": c}))  # noqa: S102
+    assert len(names) <= most, names
 
 
 def test_results_go_to_elements_in_few_functions(entered, launches):

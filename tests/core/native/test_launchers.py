@@ -78,9 +78,8 @@ def test_launches_are_what_python_makes(made):
 
 def test_pythons_launches_know_of_the_grid(made):
     launcher, fake, _, _ = made
-    there = launcher.at((5, 1, 1), ())
     for _ in range(3):
-        there(1, 2, 3)
+        launcher.anywhere((5, 1, 1), 1, 2, 3)
         launch(launcher.anywhere, (7, 1, 1), 4, 5, 6)
         assert [each.grid for each in fake.launches[-2:]] == [(5, 1, 1), (7, 1, 1)]
 
