@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import oxinp
-from oxinp._core.memory.layout import Layout, result_layout
+from oxinp._core.memory import layout as memory_layout
+from oxinp._core.memory.layout import Layout
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -68,6 +69,30 @@ def test_strides_of_positions(name, axis, keepdims):
         assert np.array_equal(oxinp.asnumpy(ours), numpys)
 
 
+def _steps(rng, shape):
+    """Return steps of a view in some order of axes: forwards, backwards, repeated, in gaps."""
+    strides, step = [0] * len(shape), 8
+    for axis in rng.permutation(len(shape)) if rng.random() < 0.5 else range(len(shape))[::-1]:
+        strides[axis] = int(step * rng.choice([1, 1, 1, -1, 0, 2]))
+        step *= shape[axis] + int(rng.integers(0, 2))
+    return tuple(strides)
+
+
+def test_what_has_one_operand_in_rows_lies_in_rows():
+    rng, num_rows = np.random.default_rng(4), 0
+    for _ in range(3000):
+        shape = tuple(int(n) for n in rng.integers(0, 4, rng.integers(2, 5)))
+        given = [Layout.at(np.dtype(float), shape, _steps(rng, shape), 1 << 12) for _ in range(rng.integers(1, 4))]
+        order = memory_layout._order_of(given)
+        wanted = np.empty([shape[axis] for axis in order]).transpose(np.argsort(order))
+        found = memory_layout.result_layout(np.dtype(float), shape, given)
+        if 0 not in shape:
+            steps = zip(shape, found.strides, wanted.strides, strict=True)
+            assert all(ours == numpys for n, ours, numpys in steps if n > 1), given
+        num_rows += any(memory_layout.is_in_rows(each) for each in given)
+    assert num_rows > 100
+
+
 def test_strides_of_sums_of_matrices():
     base = np.zeros((6, 8))
     parts = {
@@ -95,4 +120,4 @@ def test_strides_of_sums_of_matrices():
             if found.shape != shape:
                 continue
             layouts = [Layout.at(x.dtype, x.shape, x.strides, 0) for x in (first, second)]
-            assert result_layout(found.dtype, shape, layouts).strides == found.strides, (shape, layouts)
+            assert memory_layout.result_layout(found.dtype, shape, layouts).strides == found.strides, (shape, layouts)

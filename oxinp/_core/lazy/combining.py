@@ -214,7 +214,8 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
     wanted = None if target is None else target.dtype
     structures = (first.structure, last.structure) if len(graphs) == 2 else tuple([g.structure for g in graphs])
     met = structures, place, wanted
-    join: Join | None = operation.alike.get(met) or operation.alike.recall(met)
+    alike = operation.alike
+    join: Join | None = alike.get(met) or (alike.recall(met) if alike.old else None)
     if join is None:
         positions: Any = place
         if place is not None and len(graphs) == 2:
@@ -265,7 +266,12 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         spreads = [entry.broadcast(shape) if type(entry) is Layout else entry for entry in last.leaves]
         leaves = (*first.leaves, *spreads)
         is_dense, widest, dense = one.is_contiguous, one.dtype.itemsize, one._dense
-    elif len(graphs) == 2 and last.shape and not last.nodes and shape[-len(last.shape) :] == last.shape:  # a row
+    elif (
+        len(graphs) == 2
+        and last.shape
+        and not last.nodes
+        and (shape[-len(last.shape) :] == last.shape or (shape and last.shape == (*shape[:-1], 1)))  # a row or a column
+    ):
         other = last.layout
         if first.is_scalar or not ((first.nodes or one.is_aligned) and other.is_aligned):
             return None
@@ -273,7 +279,7 @@ def renew(  # noqa: PLR0915 - the common cases in full, for a call costs as much
         if len(shape) == 2 and other.shape == shape[1:]:  # spelled out
             spread = make_layout(other.dtype, shape, (0, other.strides[0]), other.offset)
         else:
-            spread = other.broadcast(shape)
+            spread = _spread_over(other, shape)
         leaves = (*first.leaves, spread)
     else:
         found = _leaves_of(structure, graphs, sources)  # type: ignore[arg-type]
@@ -361,10 +367,12 @@ def _leaves_of(
             itemsize = layout.dtype.itemsize
             if itemsize > widest:  # noqa: PLR1730 - a call costs as much as the rest
                 widest = itemsize
-        elif (spread := _spread(g, shape)) is None:
+        elif not g.nodes:
+            parts.append((_spread_over(layout, shape),))
+        elif g.shape or not may_join(g, shape):  # it has to be computed before
             return None
         else:
-            parts.append(spread)
+            parts.append(tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in g.leaves]))
     leaves = [
         parts[operand][place] if is_array else kind
         for (operand, place), is_array, kind in zip(sources, structure.are_arrays, structure.kinds, strict=True)
@@ -378,19 +386,28 @@ def common_shape(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, .
         return shape
     if other[-len(shape) :] == shape:
         return other
+    if len(shape) == 2 == len(other):  # spelled out
+        (m, n), (rows, columns) = shape, other
+        if (rows in (m, 1) or m == 1) and (columns in (n, 1) or n == 1):
+            return rows if m == 1 else m, columns if n == 1 else n
+        return ()
     try:
         return broadcast_shapes([shape, other], None)
     except ValueError:
         return ()
 
 
-def _spread(graph: Graph, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
-    """Return the leaves of an operand of fewer elements, broadcast; None where it has to be computed before."""
-    if not graph.nodes:
-        return (graph.layout.broadcast(shape),)
-    if graph.shape or not may_join(graph, shape):
-        return None
-    return tuple([entry.broadcast(shape) if type(entry) is Layout else entry for entry in graph.leaves])
+def _spread_over(layout: Layout, shape: tuple[int, ...]) -> Layout:
+    """Return what `Layout.broadcast` does, which is not kept of what is a row or a column of a matrix."""
+    if len(shape) == 2:
+        own, steps = layout.shape, layout.strides
+        if own == shape[1:]:
+            return make_layout(layout.dtype, shape, (0, steps[0]), layout.offset)
+        if own == (shape[0], 1):
+            return make_layout(layout.dtype, shape, (steps[0], 0 if shape[1] != 1 else steps[1]), layout.offset)
+        if own == (1, shape[1]):
+            return make_layout(layout.dtype, shape, (0 if shape[0] != 1 else steps[0], steps[1]), layout.offset)
+    return layout.broadcast(shape)
 
 
 def may_join(graph: Graph, shape: tuple[int, ...]) -> bool:

@@ -133,7 +133,7 @@ def found(handle: Handle) -> Layout:
         and base._held is handle._held  # else it lies elsewhere by now, see `ndarray._lie_at`
     ):
         # Of a part of a whole array its key says where it is, which takes less than to ask NumPy.
-        located = part_of(base._known or base._layout, handle._at)
+        located = part_of(base._known or found(base), handle._at)
     if located is not None:
         layout = located[0]
     elif seen is host:

@@ -214,8 +214,13 @@ def is_recorded_on_host(cost: float, weight: float, times: int = 0) -> bool:
 
     For `times`, see `Balance.takes`.
     """
-    nbytes = cost / weight
-    return is_light(nbytes, weight) or balance.takes(nbytes, weight, RECORDED, times) or _runtime.current() is None
+    nbytes, threshold = cost / weight, config.offload_threshold
+    if cost < threshold or (nbytes < threshold and cost < MAX_WORK * threshold):  # `is_light`, spelled out
+        return True
+    if nbytes < balance.limit and balance.takes(nbytes, weight, RECORDED, times):
+        return True
+    version, backend = select._decided  # `current`, spelled out
+    return (backend if version == config.version else _runtime.current()) is None
 
 
 def may_be_host(storage: Storage) -> bool:

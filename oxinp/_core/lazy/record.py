@@ -12,11 +12,12 @@ from oxinp._config import config
 from oxinp._core.errors.frames import call_as_user
 from oxinp._core.errors.state import OVER, checks, current, quiet
 from oxinp._core.lazy import explain, placement, reports, schedule
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import attempt
 from oxinp._core.lazy.combining import UNALIGNED, combine, known_join, may_join, renew
 from oxinp._core.lazy.expr import Graph, Loop, Operation, Placed, Record, Unsupported, cast, leaf, remember, scalar
 from oxinp._core.lazy.flagged import flagged
-from oxinp._core.lazy.handle import Handle, chain, host_view, upload_first
+from oxinp._core.lazy.handle import Handle, chain, host_view, stored, upload_first
 from oxinp._core.lazy.results import is_device_scalar, wrap_host, wrap_pending
 from oxinp._core.memory.broadcast import broadcast_shapes
 from oxinp._core.memory.dtypes import DEVICE_TYPES, WEAK_TYPES
@@ -109,7 +110,7 @@ def express(
             key = _pair(values, positions, operands)
         if key is None:
             table, key = operation.records, (*[value[0] for value in values], positions, target)
-        record = table.get(key) or table.recall(key)
+        record = table.get(key) or (table.recall(key) if table.old else None)
         if record is None:
             graphs = tuple([value[0] for value in values])
             record = None
@@ -146,7 +147,7 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
     """
     if current() is not quiet.state:
         return None
-    one, other = a._held or a._storage, b._held or b._storage
+    one, other = a._held or stored(a), b._held or stored(b)
     u, v = one.value, other.value
     if u is None or v is None:
         if u is None:
@@ -155,6 +156,9 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
             v = uploaded_for(other, one)
         if u is None or v is None:
             return None
+        for handle, storage, uploaded in ((a, one, u), (b, other, v)):
+            if not handle._known and handle._seen is storage.host is not None:  # what `found` finds
+                handle._known = uploaded[0].layout
     if u[0].layout is not a._known:
         u = chain(a)
         v = (b._held or b._storage).value or v  # which that may have computed
@@ -190,7 +194,11 @@ def paired(operation: Operation, a: Handle, b: Handle) -> Value | None:
 
 def uploaded_for(storage: Storage, other: Storage) -> Value | None:
     """Return the device side of what is on the host, uploaded where another operand stays on the device; else None."""
-    return None if other.host is not None or placement.may_be_host(other) else attempt(upload_first, storage)
+    if other.host is not None or other.value is None:
+        return None
+    if (balance.limit or placement.followers) and placement.may_be_host(other):
+        return None
+    return attempt(upload_first, storage)
 
 
 ANYHOW = "anyhow"
@@ -340,14 +348,12 @@ def _pair(values: list[Value], positions: tuple[tuple[int, ...], ...] | None, op
     if len(values) == 1:
         graph = values[0][0]
         return None if graph.is_scalar or positions is not None else (graph,)
-    (left, left_leaves, _), (right, right_leaves, _) = values
+    (left, _, _), (right, right_leaves, _) = values
     if positions is None:
         if left.is_scalar:
             return type(operands[0]), right
         return left, type(operands[1]) if right.is_scalar else right
-    # A side that reads one leaf twice is joined with itself, which the shortcut would have to do as well.
-    is_plain = positions[0] == tuple(range(len(left_leaves))) and len(right_leaves) == 1
-    return (left, right, positions[1][0]) if is_plain else None
+    return (left, right, positions[1][0]) if len(right_leaves) == 1 else None
 
 
 _SCALARS: dict[type, Graph] = {}  # by the type of the value
@@ -380,7 +386,8 @@ def _converted(record: Record, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
 def join_leaves(values: Sequence[Value]) -> tuple[tuple[tuple[int, ...], ...] | None, tuple[Any, ...], int]:
     """Join the operands' leaves; one Buffer read through one layout, or one scalar met before, is one leaf.
 
-    Where that makes no difference, there are no positions.
+    Those of the first operand stay as they are, also where a scalar is among them twice: so its graph and another one's
+    are what is looked up by. Where it makes no difference, there are no positions.
     """
     joined: tuple[Any, ...] = ()
     positions = []
@@ -392,16 +399,14 @@ def join_leaves(values: Sequence[Value]) -> tuple[tuple[tuple[int, ...], ...] | 
         keys: Any = (len(joined),) if graph.is_scalar else tuple(zip(map(id, leaves), map(id, graph.leaves)))  # noqa: B905 - as many
         if not first:
             numbers = dict(zip(keys, range(count), strict=True))
-            if len(numbers) == count:  # as they nearly always are
-                positions.append(tuple(range(count)))
-                joined = leaves
-                continue
-            numbers = {}
+            positions.append(tuple(range(count)))
+            joined = leaves
+            continue
         places: list[Any] = [*map(numbers.get, keys)]
         if None in places:
             for i, key in enumerate(keys):
                 if places[i] is None:
-                    places[i] = place = numbers.setdefault(key, len(numbers))
+                    places[i] = place = numbers.setdefault(key, len(joined))
                     if place == len(joined):
                         joined += (leaves[i],)
         positions.append(tuple(places))

@@ -42,18 +42,21 @@ def apply_into(
     TypeError
         Its dtype does not take the result by same-kind casting. Nothing is written in any of these cases.
     """
-    check_writeable(out)
-    if out._layout.dtype.kind in "SUT":
+    view = out._view
+    if type(view) is tuple:
+        check_writeable(out)
+    layout = out._known or out._layout
+    if layout.dtype.kind in "SUT":
         raise Unsupported("strings, whose loop NumPy finds by `out`")
     check_cast(ufunc, operands, out)
-    if _stays_on_host(operands, out) or (
-        is_hosted((*operands, out))
+    if (view is not None and _stays_on_host(operands, out)) or (
+        is_hosted((out, *operands))
         and placement.is_recorded_on_host(_cost_into(operation, operands, out), operation.weight)
     ):
         views = [host_view(x) if isinstance(x, Handle) else x for x in operands]
         compute_into(compute, views, {}, (out,))
         return out
-    store(out, express(operation, operands, target_of(out), is_checked=True))
+    store(out, express(operation, operands, layout if view is None else target_of(out), is_checked=True))
     return settled(out)
 
 
@@ -62,7 +65,7 @@ def _stays_on_host(operands: tuple[Any, ...], out: Any) -> bool:
 
     On the device that would take as much, and what is outdated there of the array would be uploaded first.
     """
-    if out._view is None or not placement.keeps_mirror(out._storage, out._layout.nbytes):
+    if not placement.keeps_mirror(out._storage, out._layout.nbytes):
         return False
     if out._storage.value is not None:
         return False
@@ -208,7 +211,8 @@ def is_host_only(out: Any) -> bool:
 
 def check_cast(ufunc: np.ufunc, operands: tuple[Any, ...], out: Any) -> None:
     """Let NumPy itself raise for dtypes that do not go together, on arrays without elements to compute."""
-    key = (ufunc, out._layout.dtype, *[x._layout.dtype if isinstance(x, Handle) else type(x) for x in operands])
+    kinds = [(x._known or x._layout).dtype if isinstance(x, Handle) else type(x) for x in operands]
+    key = ufunc, (out._known or out._layout).dtype, *kinds
     if key in _CASTS_KNOWN:
         return
     stand_ins = [np.empty((0,), x._layout.dtype) if isinstance(x, Handle) else x for x in operands]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import ge
 from typing import Any
 
 import numpy as np
@@ -85,9 +86,13 @@ class Layout:
                 layout = line_layout(dtype, shape[0], dtype.itemsize, 0)
             elif len(shape) == 2 and 0 not in shape:  # `at`, spelled out
                 own = *key, (shape[1] * dtype.itemsize, dtype.itemsize), 0
-                layout = INTERNED.get(own) or INTERNED.recall(own)
+                layout = INTERNED.get(own)
+                if layout is None and INTERNED.old:
+                    layout = INTERNED.recall(own)
                 if layout is None:
-                    INTERNED.remember(own, layout := dense_layout(dtype, shape))
+                    if len(INTERNED) >= ROOM:
+                        INTERNED.age()
+                    layout = INTERNED[own] = dense_layout(dtype, shape)
             else:
                 layout = Layout.at(dtype, shape, contiguous_strides(shape, dtype.itemsize), 0)
             layout._dense = layout
@@ -274,10 +279,23 @@ def result_layout(dtype: np.dtype[Any], shape: tuple[int, ...], operands: list[L
     if len(shape) < 2:
         return Layout.of(dtype, shape)
     for layout in operands:
-        if not (layout.is_contiguous or is_in_order(layout)):
+        if not layout.is_contiguous:
             break
     else:
         return Layout.of(dtype, shape)
+    are_columns = len(shape) == 2 and shape[0] > 1 < shape[1]
+    for layout in operands:
+        if layout.shape != shape:
+            are_columns = False
+        elif len(shape) == 2:  # `is_in_rows`, spelled out
+            down, along = layout.strides
+            if shape[0] > 1 < shape[1] and down >= along > 0:
+                return Layout.of(dtype, shape)
+            are_columns = are_columns and 0 < down < along
+        elif is_in_rows(layout):
+            return Layout.of(dtype, shape)
+    if are_columns:
+        return Layout.at(dtype, shape, (dtype.itemsize, shape[0] * dtype.itemsize), 0)
     key = tuple([_pattern(layout) for layout in operands])
     order = _ORDERS.get(key) or _ORDERS.recall(key)
     if order is None:
@@ -302,6 +320,16 @@ def is_in_order(layout: Layout) -> bool:
                 return False
             last = step
     return True
+
+
+def is_in_rows(layout: Layout) -> bool:
+    """Whether a layout's axes come in C order: then those of what is made of it and of others do, whatever these are.
+
+    That is so where each axis has several elements and a step forward, none longer than the one before: NumPy's
+    iterator changes no order that one of its operands has.
+    """
+    steps = layout.strides
+    return min(layout.shape) > 1 and steps[-1] > 0 and all(map(ge, steps, steps[1:]))
 
 
 _ORDERS = Recent(1 << 10)

@@ -161,7 +161,11 @@ def _part_of_axes(layout: Layout, key: tuple[Any, ...]) -> tuple[Layout, bool] |
         strides += steps[axis:]
     part = make_layout(layout.dtype, tuple(shape), tuple(strides), offset)
     part._injective = layout._injective or layout.is_injective or None
-    layout.keep_part(place, located := (part, not shape))
+    located = part, not shape
+    if known is None or not len(known) % MAX_NESTED_PARTS:  # else there is room
+        layout.keep_part(place, located)
+    else:
+        known[place] = located
     return located
 
 

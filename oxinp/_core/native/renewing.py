@@ -1,15 +1,15 @@
 """What an operator comes to on parts of arrays that are new, in machine code: what `combining.renew_pair` says.
 
-That is so of one operand, of two of one shape, or one and a number, which are vectors or lie without gaps, and whose
-structures the operator has met; everything else is left to Python, and so is what comes so often that it is to be
-entered.
+That is so of one operand, of two of one shape, or one and a number, which are vectors, matrices in rows or lie without
+gaps, and whose structures the operator has met; everything else is left to Python, and so is what comes so often that
+it is to be entered.
 """
 
 from __future__ import annotations
 
 from oxinp._core.lazy.combining import SCALARS
 from oxinp._core.lazy.expr import MAX_NDIM, Graph, Operation, Record, Structure
-from oxinp._core.memory.layout import Layout, dense_of
+from oxinp._core.memory.layout import Layout
 from oxinp._core.memory.recent import MEETINGS
 from oxinp._core.native import objects
 from oxinp._core.native.call import ARGUMENTS
@@ -234,7 +234,7 @@ def _require_same_shape(call: Making) -> None:
 
 
 def _require_dense(call: Making, graph: str, layout: str) -> None:
-    """Go on if a graph is of a vector or has no gaps, and its elements are computed or lie at multiples of their size.
+    """Go on if a graph is of a vector, a matrix in rows or what has no gaps, and its elements are computed or aligned.
 
     Elements by themselves are left to Python.
     """
@@ -252,7 +252,8 @@ def _require_dense(call: Making, graph: str, layout: str) -> None:
     code.jump("undo", "g")
     code.set("rcx", id(True))
     code.compare_with(layout, LAYOUT["is_contiguous"], "rcx")
-    code.jump("undo", "ne")
+    code.jump(is_line, "e")
+    _require_rows(call, layout)
     code.label(is_line)
     code.load("rsi", graph, GRAPH["nodes"])
     code.compare_number_with("rsi", SIZE, 0)
@@ -261,6 +262,23 @@ def _require_dense(call: Making, graph: str, layout: str) -> None:
     code.compare_with(layout, LAYOUT["is_aligned"], "rcx")
     code.jump("undo", "ne")
     code.label(is_aligned)
+
+
+def _require_rows(call: Making, layout: str) -> None:
+    """Go on if a layout is a matrix's of which `is_in_rows` holds."""
+    code = call.code
+    code.set("rcx", id(2))
+    code.compare_with(layout, LAYOUT["ndim"], "rcx")
+    code.jump("undo", "ne")
+    for name, least in (("shape", 1), ("strides", 0)):
+        code.load("rdi", layout, LAYOUT[name])
+        for register, place in (("rdx", 0), ("rcx", 1)):
+            code.load("rsi", "rdi", TUPLE_ITEMS + 8 * place)
+            load_small(call, register, "rsi", "undo")
+            code.compare_number(register, least)
+            code.jump("undo", "le")
+    code.compare("rdx", "rcx")
+    code.jump("undo", "l")
 
 
 def _note_widest(call: Making) -> None:
@@ -280,29 +298,41 @@ def _note_widest(call: Making) -> None:
 
 
 def _load_dense(call: Making) -> None:
-    """Let the stack have the dense layout of that in `rbx`, or of another of its shape, which may be in `r14`."""
+    """Let the stack have the dense layout of the result, whose shape is that of the layout in `rbx`.
+
+    It is that one's, or that of another one, which may be in `r14`, if they have the dtype.
+    """
     code = call.code
+    code.load("rdx", "rbp", _LOOP)
+    code.load("rdx", "rdx", _OUTPUT)
     code.load("rsi", "rbx", LAYOUT["_dense"])
     code.set("rcx", NONE)
     code.compare("rsi", "rcx")
     code.jump("its own", "ne")
     code.compare("r14", "rcx")
     code.jump("is dense", "ne")
-    code.set("rdi", id(dense_of))
-    code.move("rsi", "rbx")
-    code.call(objects.address("PyObject_CallOneArg"))
-    call.made(ENTRY, "r14")
-    code.jump("is kept")
+    code.jump("of dtype")
     code.label("its own")
     code.move("r14", "rsi")
     code.label("is dense")
-    call.keep_at(ENTRY, "r14")
-    code.label("is kept")
     call.unless_type("r14", Layout, "undo")
-    code.load("rdx", "rbp", _LOOP)
-    code.load("rdx", "rdx", _OUTPUT)
     code.compare_with("r14", LAYOUT["dtype"], "rdx")
-    code.jump("undo", "ne")
+    code.jump("of dtype", "ne")
+    call.keep_at(ENTRY, "r14")
+    code.jump("is kept")
+    code.label("of dtype")
+    code.set("rdi", id(Layout.of))
+    code.move("rsi", "rdx")
+    code.load("rdx", "rbx", LAYOUT["shape"])
+    code.set("rcx", 0)
+    code.call(objects.address("PyObject_CallFunctionObjArgs"))
+    call.made(ENTRY, "r14")
+    call.unless_type("r14", Layout, "undo")
+    code.load("rdx", "rbx", LAYOUT["dtype"])
+    code.compare_with("r14", LAYOUT["dtype"], "rdx")
+    code.jump("is kept", "ne")
+    call.set_attribute("rbx", LAYOUT["_dense"], "r14")
+    code.label("is kept")
 
 
 def _find_leaves(call: Making) -> None:

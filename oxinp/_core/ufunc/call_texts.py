@@ -84,6 +84,8 @@ def make():
         host = out._host
         storage = out._held
         if o is None or (storage is not None and storage.host is not host):
+            if storage.host is None and self._direct is not None:
+                return into_device(self, self._direct, a, b, out)
             if storage.host is None or storage.has_objects:
                 return NotImplemented
             host, o = host_and_view(out)

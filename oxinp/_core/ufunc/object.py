@@ -23,7 +23,7 @@ from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Operation, Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
-from oxinp._core.lazy.inlining import HEAVY, compiled
+from oxinp._core.lazy.inlining import HEAVY, MISSING, compiled
 from oxinp._core.lazy.masked import into
 from oxinp._core.lazy.operands import mask_operand, operand
 from oxinp._core.lazy.placement import is_recorded_on_host
@@ -39,6 +39,7 @@ from oxinp._core.subclass import SUBCLASSES, leader
 from oxinp._core.ufunc.along import method_along
 from oxinp._core.ufunc.call_texts import CALL_TEXT, INTO_TEXT
 from oxinp._core.ufunc.calls import Call, evaluate, signature_of, variant
+from oxinp._core.ufunc.into import into_device
 from oxinp._core.ufunc.operations import operations_of
 from oxinp._core.ufunc.operators import operators, plain_call
 from oxinp._core.ufunc.table import UfuncRow
@@ -71,7 +72,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     """
 
     __slots__ = (
-        *("_arity", "_is_light", "_num_inputs", "_numpys", "_plain", "_reach", "_reflected", "_row"),
+        *("_arity", "_direct", "_is_light", "_num_inputs", "_numpys", "_plain", "_reach", "_reflected", "_row"),
         *("methods", "operations", *(("__dict__",) if "__dict__" in np.ufunc.__dict__ else ())),
     )
 
@@ -81,6 +82,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     _numpys: np.ufunc
     _plain: Callable[..., Any]
     _reflected: Callable[..., Any] | None
+    _direct: Operation | None  # what they record where the result goes to an array; None where operands have a say
 
     def __init__(self, row: UfuncRow) -> None:
         self._stand_for(row)
@@ -88,6 +90,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         self._reach = ceil(row.weight * 16)  # at most what an element costs: none has more bytes; ints compare faster
         self._is_light = self._reach <= HEAVY
         self.operations = operations_of(row)
+        self._direct = self.operations[0]
         self.methods = operators(self.operations[0], row) if row.numpy.nout == 1 and row.numpy.nin <= 2 else ()
         if self.methods:
             plain, reflected = plain_call(self.operations[0], row), self.methods[-1 if row.numpy.nin == 1 else 1]
@@ -148,7 +151,10 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     )
 
     _into = compiled(
-        "outputs of ufuncs", INTO_TEXT, may_warn=True, names={"is_recorded_on_host": is_recorded_on_host}
+        "outputs of ufuncs",
+        INTO_TEXT,
+        may_warn=True,
+        names={"into_device": into_device, "is_recorded_on_host": is_recorded_on_host},
     )()
 
     def _operations_for(self, operands: tuple[Any, ...]) -> tuple[Operation, ...]:  # noqa: ARG002
@@ -185,6 +191,13 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         if type(out) is types.ndarray and out._known is None and into(self, args[:num_inputs], out):
             return out
         if not REPORTS:
+            if type(out) is types.ndarray and len(args) > num_inputs and self._direct is not None:  # else it was asked
+                result = NotImplemented
+                if out._storage.host is None:
+                    a, b = (*args[:num_inputs], MISSING)[:2]
+                    result = into_device(self, self._direct, a, b, out)
+                if result is not NotImplemented:
+                    return result
             result = self._on_small_hosts(args, outs, kwargs)
             if result is not NotImplemented:
                 return result
@@ -361,9 +374,11 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def outer(self, a: Any, b: Any, /, **kwargs: Any) -> Any:
         """Apply to all pairs; see `numpy.ufunc.outer`."""
         if self._row.numpy.nin == 2 and type(a) is types.ndarray and type(b) is types.ndarray:
-            if a.ndim + b.ndim > MAX_DIMS:
-                self._row.numpy.outer(np.empty((1,) * a.ndim), np.empty((1,) * b.ndim))  # raises
-            return self(a[(..., *(None,) * b.ndim)], b, **kwargs)
+            m, n = a.ndim, b.ndim
+            if m + n > MAX_DIMS:
+                self._row.numpy.outer(np.empty((1,) * m), np.empty((1,) * n))  # raises
+            # Slices say where a part lies, which an ellipsis has NumPy asked for.
+            return self(a[(*(slice(None),) * m, *(None,) * n) if m else (..., *(None,) * n)], b, **kwargs)
         return self._method("outer", (a, b), kwargs)
 
     def at(self, a: Any, indices: Any, b: Any = None, /) -> None:

@@ -139,7 +139,10 @@ def make(function, general, general_reflected, is_small, reach, itemsizes, pairs
                     if a._known is None:
                         return general(a, b)
                     value = storage.value
-                    other = (b._held or b._storage).value
+                    other = b._held
+                    if other is None:
+                        return general(a, b)
+                    other = other.value
                     if value is None or other is None or current() is not quiet.state:
                         return general(a, b)
                     first, leaves, mask = value

@@ -28,6 +28,7 @@ from oxinp._core.lazy.handle import (
     Handle,
     chain,
     expression,
+    stored,
 )
 from oxinp._core.lazy.masked import applied
 from oxinp._core.lazy.masked import update as update_masked
@@ -121,7 +122,7 @@ def _is_small(
     return is_recorded_on_host(_bound(x, y, itemsizes) * weight, weight, times)
 
 
-def _met_number(a: Any, b: Any) -> Any:
+def met_number(a: Any, b: Any) -> Any:
     """Return a number as `with_number` records it of an array of the device: what is found out now serves it, too."""
     own = OWN_NUMBERS.get(type(b))
     return b if own is None or a.dtype is not own[0] or (a._held or a._storage).host is not None else b.item()
@@ -170,7 +171,7 @@ def _unary(operation: Operation, row: UfuncRow) -> Callable[..., Any]:
     ufunc = row.numpy
 
     def general(a: Any) -> Any:
-        if a._known is None and (found := applied(made, a)) is not None:
+        if a._known is None is a._seen and (found := applied(made, a)) is not None:
             return found
         storage = a._held or a._storage
         if storage.host is None:
@@ -241,11 +242,11 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
     ufunc = row.numpy
 
     def general(a: Any, b: Any) -> Any:
-        if a._known is None and (found := applied(made[0], a, b)) is not None:
+        if a._known is None is a._seen and (found := applied(made[0], a, b)) is not None:
             return found
         kind = type(b)
         if kind is types.ndarray or type(kind) is types.scalar_type:
-            first, second = a._held or a._storage, b._held or b._storage
+            first, second = a._held or stored(a), b._held or stored(b)
             least: float = balance.limit
             is_left = first.host is None or second.host is None  # else both may be the host's, too
             if not is_left and not least and first.value is not None is not second.value:
@@ -262,7 +263,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             value = _with_number(operation, a, b, 1)
             if value is not None:
                 return wrap_pending(value)
-            b = _met_number(a, b)
+            b = met_number(a, b)
         else:
             other = other_side(b)
             if other is NotImplemented:
@@ -271,7 +272,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
         return apply_or_fall_back(a, b)
 
     def general_reflected(a: Any, b: Any) -> Any:
-        if a._known is None and (found := applied(made[1], a, b)) is not None:
+        if a._known is None is a._seen and (found := applied(made[1], a, b)) is not None:
             return found
         kind = type(b)
         if kind in _NUMBERS or (kind is int and -_PLAIN_INT <= b <= _PLAIN_INT):
@@ -280,7 +281,7 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             value = _with_number(operation, a, b, 0)
             if value is not None:
                 return wrap_pending(value)
-            b = _met_number(a, b)
+            b = met_number(a, b)
         other = other_side(b)
         return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
@@ -382,7 +383,7 @@ def _in_place(
             and (type(view) is not tuple or view[1])  # `is_writeable`, spelled out
         ):
             if type(b) in OWN_NUMBERS:
-                b = _met_number(a, b)
+                b = met_number(a, b)
             if straight.update(operation, a, b):
                 return a
         if (

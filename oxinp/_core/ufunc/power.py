@@ -104,6 +104,7 @@ class Power(ufunc):
 
     def __init__(self, row: UfuncRow) -> None:
         super().__init__(row)
+        self._direct = None
         # Calls do not look for simpler ufuncs, as the operator does.
         self._plain, self._reflected = on_common_ways(
             row._replace(python=None, operators=()),

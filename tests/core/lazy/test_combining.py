@@ -2,7 +2,9 @@
 
 # ruff: noqa: ICN001, ARG001, ARG005 - oxinp is np where statements are written, all of which take the same
 
+import itertools
 import random
+import sys
 from types import SimpleNamespace
 
 import numpy
@@ -10,9 +12,13 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import combining, record
+from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.combining import combine, renew
-from oxinp._core.memory.layout import Layout
+from oxinp._core.lazy.expr import leaf
+from oxinp._core.memory.layout import Layout, make_layout
 from oxinp._core.ufunc import operators
+from oxinp._core.ufunc.objects import UFUNC_OBJECTS
+from tests.comparator import assert_same
 
 SHAPES = ((), (1,), (7,), (5, 7), (3, 5, 7))
 STATEMENTS = (
@@ -133,3 +139,84 @@ def test_a_pending_chain_by_itself_has_numpys_elements():
         numpy.testing.assert_array_equal(numpy.asarray(b * b), a * a)
         numpy.testing.assert_allclose(float(b @ b), a @ a, rtol=1e-12)
         numpy.testing.assert_allclose(float(np.linalg.norm(b)), numpy.linalg.norm(a), rtol=1e-12)
+
+
+def test_common_shapes_are_numpys():
+    lengths = (0, 1, 2, 3)
+    shapes = [shape for ndim in (1, 2, 3) for shape in itertools.product(lengths, repeat=ndim)]
+    for one, other in itertools.product(shapes, repeat=2):
+        try:
+            expected = numpy.broadcast_shapes(one, other)
+        except ValueError:
+            expected = ()
+        assert combining.common_shape(one, other) == expected
+
+
+def test_layouts_are_spread_as_they_are_broadcast():
+    dtype = numpy.dtype(float)
+    for shape in ((3, 5), (1, 5), (3, 1), (1, 1), (0, 5), (2, 3, 5)):
+        for own in ((5,), (1,), (), (3, 1), (1, 5), (1, 1), (0, 1), (2, 1, 1), shape):
+            if combining.common_shape(shape, own or (1,)) != shape:
+                continue
+            layout = make_layout(dtype, own, (64, 24, 8)[-len(own) :] if own else (), 16)
+            assert combining._spread_over(layout, shape).same(layout.broadcast(shape))
+
+
+def test_what_is_renewed_of_rows_and_columns_is_combined():
+    operation, dtype = UFUNC_OBJECTS["add"].operations[0], numpy.dtype(float)
+    num_found = 0
+    for _ in range(2):  # structures that have been met by the second time
+        for n in (7, 8, 9, 11):
+            matrices = [Layout.of(dtype, (4, n)), make_layout(dtype, (4, n), (8 * n + 8, 8), 8)]
+            matrices += [make_layout(dtype, (4, n), (8, 40), 8), Layout.of(dtype, (4, 1)), Layout.of(dtype, (1, n))]
+            others = [Layout.of(dtype, (4, 1)), Layout.of(dtype, (1, n)), make_layout(dtype, (4, 1), (24, 0), 8)]
+            others += [make_layout(dtype, (1, n), (0, 16), 8), make_layout(dtype, (n,), (-8,), 800)]
+            others += [Layout.of(dtype, (1, 1)), Layout.of(dtype, (1,))]
+            for pair in itertools.product([*matrices, *others], repeat=2):
+                graphs = tuple([leaf(each) for each in pair])
+                expected = combining.combine(operation, graphs, None)
+                found = combining.renew(operation, operation.pairs, graphs, graphs)
+                if found is None:
+                    continue
+                assert found.layout is expected.layout
+                assert found.cost == expected.cost
+                leaves = zip(found.graph.leaves, expected.graph.leaves, strict=True)
+                assert all(ours.same(combined) for ours, combined in leaves)
+                num_found += 1
+    assert num_found > 300
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="operators have machine code for arrays of the device from 3.12 on"
+)
+def test_chains_with_one_number_over_and_over_are_looked_up(on_device, entered):
+    a, b = np.array(numpy.ones((70, 70))), np.array(numpy.ones((70, 70)) * 0.5)
+
+    def body():
+        a[:] = 0.5 * (a + b)
+
+    names = []
+    with balance.suspended():
+        for _ in range(150):
+            body()
+        for _ in range(50):
+            names += entered(body)
+    assert len(names) <= 50 * 13, names
+    expected, half = numpy.ones((70, 70)), numpy.ones((70, 70)) * 0.5
+    for _ in range(200):
+        expected[:] = 0.5 * (expected + half)
+    assert_same(a, expected)
+
+
+def test_a_number_that_is_there_twice_is_joined_with_others(on_device):
+    def body(xp):
+        a, b = xp.arange(30.0), xp.arange(30.0) * 0.25 + 1
+        chains = [0.5 * (0.5 * a), 0.5 * (b + 0.5 * a), 0.25 + (0.5 * a + 0.5) * 0.5]
+        found = []
+        for one, other in itertools.product([*chains, a, b], repeat=2):
+            found += [one + other, one - other * 0.5, xp.where(one > other, one, 0.5)]
+        return found
+
+    for _ in range(2):
+        for ours, numpys in zip(body(np), body(numpy), strict=True):
+            assert_same(ours, numpys)

@@ -452,6 +452,11 @@ def _keys(n):
     singles, ints = _vectors(n, np.dtype("f4")), _vectors(n, np.dtype("i8"))
     others = [leaf(Layout.of(FLOAT, shape)) for shape in ((), (n + 1,), (1,), (2, n), (n, 1), (1,) * 9)]
     others += [reading(make_layout(FLOAT, shape, (24, 8), 8)) for shape in ((n, 3), (n, 2))]
+    steps = (8 * n + 64, 8), (-8 * n - 64, 8), (64, 8 * n + 64), (8 * n + 64, -8), (16, 16), (8, 16), (0, 8), (8, 0)
+    others += [reading(make_layout(FLOAT, (2, n), each, 64)) for each in steps]
+    others += [reading(make_layout(np.dtype(kind), (2, n), (16 * n + 64, 16), 64)) for kind in ("f4", "f8")]
+    others += [reading(make_layout(FLOAT, (2, 2, n), (32 * n, 16 * n, 8), 64)), leaf(Layout.of(FLOAT, (1, n)))]
+    others += [reading(make_layout(FLOAT, shape, (16 * n, 16), 64)) for shape in ((1, n), (n, 1), (2, 0))]
     for number in (int, float, complex):
         for graph in (*_vectors(n), *singles, *ints, *others):
             yield graph, number
@@ -466,7 +471,8 @@ def _keys(n):
 
 def _graphs(n):
     """Yield what a single operand is looked up by."""
-    for graph in (*_vectors(n), *_vectors(n, np.dtype("f4")), *_vectors(n, np.dtype("c16"))):
+    in_rows = [reading(make_layout(np.dtype(kind), (3, n), (16 * n + 64, 16), 64)) for kind in ("f4", "f8", "c16")]
+    for graph in (*_vectors(n), *_vectors(n, np.dtype("f4")), *_vectors(n, np.dtype("c16")), *in_rows):
         yield (graph,)
 
 

@@ -9,12 +9,14 @@ import pytest
 
 import oxinp
 from oxinp._core.lazy import explain, handle
+from oxinp._core.lazy.balance import balance
 from oxinp._core.memory.storage import SIDES, Stale, Storage
 from oxinp._core.native import objects
 from oxinp._driver import errors
 from oxinp._runtime import here, select
 from oxinp._runtime.brief_uploads import MOST_NBYTES, NUM_PARTS, RENTED, BriefUploads
 from oxinp._runtime.counters import stats, unwatch, watch
+from tests.comparator import assert_same
 from tests.core.native.test_nodes import _code
 from tests.driver.fake_library import open_context
 from tests.runtime.test_brief_uploads import LateDevice
@@ -336,3 +338,39 @@ def test_the_context_is_made_current_where_there_is_none(to_driver, upload):
     thread.join()
     assert found == [True]
     assert target.tolist() == array.tolist()
+
+
+FRESH = {
+    "a[i:, i:] - v[i:] * 2.0": 13,
+    "a[i:, i:] / (v[i:] + 1.0)[:, None]": 19,
+    "(v * 2.0) * a": 12,
+    "v[:, None] * 2.0 - a": 20,
+    "(v * 2.0)[:, None] - v[i:] * 3.0": None,  # both are the host's
+}
+"""Expressions of which an operand is new on the host each time, and the functions that they enter at most."""
+
+
+@pytest.mark.parametrize("expression", FRESH)
+def test_vectors_that_are_new_on_the_host_are_operands_of_matrices(expression, config):
+    config.offload_threshold = 65536
+    rng, code = numpy.random.default_rng(5), compile(expression, "expression", "eval")
+    matrix, vector = rng.random((300, 300)), rng.random(300)
+    a, v = oxinp.array(matrix), oxinp.array(vector)
+    for i in range(12):
+        for _ in range(2):
+            found, expected = (eval(code, {"i": i, "a": x, "v": y}) for x, y in ((a, v), (matrix, vector)))  # noqa: S307
+            assert_same(found, expected)
+        v += 0.5
+        vector += 0.5
+
+
+@pytest.mark.parametrize("expression", [each for each, most in FRESH.items() if most])
+def test_they_take_few_steps(expression, config, entered):
+    config.offload_threshold = 65536
+    code = compile(expression, "expression", "eval")
+    with balance.suspended():
+        given = {"a": oxinp.ones((600, 600)) * 1.0, "v": oxinp.ones(600) * 2.0}
+        for i in range(60):
+            oxinp.evaluate(eval(code, {"i": i, **given}))  # noqa: S307
+        names = entered(lambda: eval(code, {"i": 71, **given}))  # noqa: S307
+    assert len(names) <= FRESH[expression], names
