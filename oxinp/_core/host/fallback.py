@@ -89,7 +89,7 @@ def placed_on_host(
 ) -> Any:
     """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted."""
     if len(mutates) == 1 and not kwargs and _is_first(function, mutates[0]):
-        result = _first_written(function, args)
+        result = first_written(function, args)
         if result is not NOT_DONE:
             return result
     written = _written(function, args, kwargs, mutates)
@@ -106,7 +106,7 @@ def placed_on_host(
     return _exchanged(Exchange(written, whole=True), function, args, kwargs)
 
 
-def _first_written(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def first_written(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Let NumPy write to the first argument, as `placed_on_host` does, in less time.
 
     Returns
