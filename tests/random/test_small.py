@@ -1,5 +1,7 @@
 """Small draws: NumPy's numbers and errors, in few functions; larger ones are the device's as ever."""
 
+# ruff: noqa: ARG005, NPY002 - cases of one signature, and the legacy generator is what is tested
+
 import sys
 
 import numpy as np

@@ -39,6 +39,7 @@ from oxinp._core.host.foreign import (
     is_wrapped,
     knows_ours,
 )
+from oxinp._core.host.leaner import NUMERICAL
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.explain import REPORTS
@@ -185,6 +186,10 @@ def _is_known(kind: type) -> bool:
     return issubclass(kind, Handle) or getattr(kind, "__array_ufunc__", None) in _NUMPYS
 
 
+_MAKING = {"array", "eye", "full_like", "identity", "linspace", "pad", "repeat", "tile"}
+"""Functions of which numbers alone may make large arrays, or which say by themselves what they make of lists."""
+
+
 def with_fallback(
     function: Function,
     numpy_function: Function,
@@ -210,6 +215,7 @@ def with_fallback(
         ours where nothing is hosted; None where it leaves them to the function, as what may be another class's.
     """
     asks = dispatches(numpy_function)
+    lean = NUMERICAL.get(name)
     call_numpy = of_one(numpy_function)
     weight = WEIGHTS.get(name)
 
@@ -235,6 +241,7 @@ def with_fallback(
     if not is_hosted:
         made = undecided if ahead is None else _asked_first(ahead, undecided, of_hosts=True)
         return viewing_function(with_spelling(made, numpy_function), numpy_function)
+    makes = name in _MAKING
     last = -1  # position of the last argument that is certainly not written to, found at the first call
 
     def dispatched(*args: Any, **kwargs: Any) -> Any:
@@ -246,12 +253,22 @@ def with_fallback(
         is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
         if is_one and (held := args[0]._held) is not None and held.host is None:
             return undecided(*args)
-        if len(args) <= last and "out" not in kwargs and not REPORTS:
+        is_read = len(args) <= last or (lean is not None and len(args) == 1 and not kwargs)
+        if is_read and "out" not in kwargs and not REPORTS:
             room = 0 if most is None else most(args) * 16
             result = (
                 on_host(call_numpy, args[0], weight)
-                if is_one and not room
-                else on_hosts(numpy_function, args, kwargs, is_placed=True, weight=weight, room=room)
+                if is_one and not room and lean is None
+                else on_hosts(
+                    numpy_function,
+                    args,
+                    kwargs,
+                    is_placed=True,
+                    weight=weight,
+                    room=room,
+                    needs_array=makes,
+                    lean=lean,
+                )
             )
             if result is not NOT_DONE:
                 return result
