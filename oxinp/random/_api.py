@@ -288,13 +288,13 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
     ) -> Any:
         """See `numpy.random.Generator.choice`."""
-        if replace is True and p is None and axis == 0:
-            if type(a) is int and a > 0 and (size is None or type(size) is int):
-                found = self.integers(0, a, size)  # as NumPy's code does
-                return int(found) if size is None else found
-            found = self._of_elements(_NUMPYS.choice, (a, size))
-            if found is not NOT_DONE:
-                return found
+        is_plain = replace is True and p is None and axis == 0 and type(a) is int and a > 0
+        if is_plain and (size is None or type(size) is int):
+            found = self.integers(0, a, size)  # as NumPy's code does
+            return int(found) if size is None else found
+        found = self._of_elements("choice", (a, size, replace, p, axis, shuffle))
+        if found is not NOT_DONE:
+            return found
         drawn = None
         if replace is True:
             drawn = choose(
@@ -312,12 +312,13 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
                 return int(drawn)
         return drawn
 
-    def _of_elements(self, numpys: Any, args: tuple[Any, ...]) -> Any:
+    def _of_elements(self, name: str, args: tuple[Any, ...]) -> Any:
         """What NumPy's method draws of the elements of a small array, see `small.of_elements`."""
         with self._mutex:
             if self._ending is not None:
                 self._settle()
-            return of_elements(numpys.__get__(self), args)
+            numpys = _NUMPYS(_NUMPYS.bit_generator.__get__(self))  # whose own code does not ask us
+            return of_elements(getattr(numpys, name), args)
 
     def _order(self, size: int) -> Any:
         """Positions in a shuffled order, from the device; None where NumPy is to draw them."""
@@ -327,7 +328,7 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
 
     def permutation(self, x: Any, axis: Any = 0) -> Any:
         """See `numpy.random.Generator.permutation`."""
-        if axis == 0 and (found := self._of_elements(_NUMPYS.permutation, (x,))) is not NOT_DONE:
+        if axis == 0 and (found := self._of_elements("permutation", (x,))) is not NOT_DONE:
             return found
         drawn = shuffling.permuted_copy(x, axis, self._order)
         return _GeneratorMethods.permutation(self, x, axis) if drawn is None else drawn

@@ -373,10 +373,10 @@ def _method(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
         hosted, numpys = _choice_of(hosted), _choice_of(numpys)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if name in _OF_ELEMENTS and not kwargs:
+        if name in _OF_ELEMENTS:
             with self._mutex:
                 settle(self)
-                found = _of_elements(name, numpys.__get__(self), args)
+                found = _of_elements(name, numpys.__get__(self), args, kwargs)
             if found is not NOT_DONE:
                 return found
         drawn = attempt(self, args, kwargs)
@@ -390,11 +390,17 @@ def _method(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
 
 SHARED = _Shared()
 _WRITTEN: dict[str, tuple[Any, ...]] = {"shuffle": (0, "x")}  # what a function writes to
+_OF_CHOICE = {"size": None, "replace": True, "p": None}
 _OF_ELEMENTS = ("choice", "permutation", "shuffle")
 
 
-def _of_elements(name: str, numpys: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def _of_elements(name: str, numpys: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What NumPy draws of a small array on the host, see `small`; `NOT_DONE` of others."""
+    if kwargs:
+        words = dict([*_OF_CHOICE.items()][len(args) - 1 :])
+        if name != "choice" or not args or not kwargs.keys() <= words.keys():
+            return NOT_DONE
+        args = *args, *(kwargs.get(word, default) for word, default in words.items())
     if name in _WRITTEN:
         return None if shuffled(numpys, args) else NOT_DONE
     return of_elements(numpys, args)
@@ -408,7 +414,7 @@ def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
         if has_place and (not (args or kwargs) or is_small(args, kwargs, place, _QUIET)):
             found = numpys(*args, **kwargs)
             return wrap_host(found) if type(found) is np.ndarray else found
-        if name in _OF_ELEMENTS and not kwargs and (found := _of_elements(name, numpys, args)) is not NOT_DONE:
+        if name in _OF_ELEMENTS and (found := _of_elements(name, numpys, args, kwargs)) is not NOT_DONE:
             return found
         drawn = attempt(SHARED, args, kwargs)
         if drawn is None:

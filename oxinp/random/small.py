@@ -82,26 +82,33 @@ def at_once(
 
 
 def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """Return what NumPy draws of the elements of a small array on the host, or permutes of so many numbers.
+    """Return what NumPy draws of the elements of a small array on the host, or of so many numbers.
 
     Parameters
     ----------
     numpys : callable
-        NumPy's function, or a method of a generator, whose lock is held.
+        NumPy's function, or a method of a generator of its own, whose lock is held.
     args : tuple
-        The array first, and a size second, if any; or how many numbers.
+        An array or a list first, or how many numbers; a size second, if any.
 
     Returns
     -------
     object
         `NOT_DONE` for all other arguments.
     """
-    if not args or type(args[0]) is not types.ndarray:
-        is_number = len(args) == 1 and type(args[0]) is int and 0 <= args[0] * _WIDEST < config.offload_threshold
-        return wrap_host(numpys(*args)) if is_number else NOT_DONE
+    kind = type(args[0]) if args else None
+    if kind is not types.ndarray and kind is not int and kind is not list:
+        return NOT_DONE
     size = args[1] if len(args) > 1 else None
     count = 0 if size is None else size if type(size) is int else _count(size) if type(size) is tuple else inf
-    return on_hosts(numpys, args, {}, is_placed=True, room=count * _WIDEST)
+    if kind is int:
+        count = max(count, args[0])
+
+    def draw(*args: Any) -> Any:
+        found = numpys(*args)  # which may be a part of more
+        return found.copy() if type(found) is _NumpyArray and found.base is not None else found
+
+    return on_hosts(draw, args, {}, is_placed=True, room=count * _WIDEST, needs_array=False)
 
 
 def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...]) -> bool:

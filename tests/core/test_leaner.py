@@ -22,6 +22,15 @@ CALLS = {
     "allclose": [((X, Y), {}), ((X, X), {}), ((X, X), {"equal_nan": True}), ((X, 2.5), {}), ((X, 2.5, 1.0, 2), {})],
     "isclose": [((X, Y), {}), ((X, X), {"atol": -1.0}), ((X, X), {"rtol": numpy.inf}), ((X, 3.0), {"rtol": 0.5})],
     "average": [((X,), {}), ((X, None, Y), {}), ((X,), {"weights": X}), ((X, 0), {"weights": X})],
+    "clip": [
+        *(
+            ((X, low, high), {})
+            for low, high in ((0, 2), (2, 0), (-1, 2.5), (0, None), (numpy.nan, 1.0), (0, 300), (X, 5))
+        ),
+        *(((X, low, high), {}) for low, high in ((-(2**63), 5), (0, 255), (0, 2**63), (False, 1))),
+        ((X,), {"a_min": 0, "a_max": 5}),
+        ((X, 1), {"a_max": 5}),
+    ],
     "cross": [((X, Y), {}), ((X, Y), {"axis": 0})],
     "delete": [*(((X, i), {}) for i in (0, 2, -1, 11, 12, -12, -13, True, [1, 2])), ((X, 1, 0), {}), ((X, 1, 1), {})],
     "gradient": [((X,), {}), ((X, 2), {}), ((X, 0.1), {}), ((X, 0), {}), ((X, 1.0, 2.0), {}), ((X,), {"axis": 0})],
@@ -55,6 +64,14 @@ CALLS = {
         for name in ("std", "var")
     },
     "tile": [((X, reps), {}) for reps in (0, 1, 2, (2,), (1, 1), (2, 1), (1, 3), (2, 2), (2, 2, 2), [2, 2], -1, True)],
+    **{
+        name: [
+            ((n, *rest), {})
+            for n in (0, 1, 4, -1, 2.0, True)
+            for rest in ((), (1,), (-2,), (9,), (0, 3), (1, 6), (1, 0))
+        ]
+        for name in ("tril_indices", "triu_indices")
+    },
     "trapezoid": [
         ((X,), {}),
         ((X, Y), {}),

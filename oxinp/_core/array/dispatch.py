@@ -12,6 +12,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -186,6 +187,8 @@ def _is_known(kind: type) -> bool:
     return issubclass(kind, Handle) or getattr(kind, "__array_ufunc__", None) in _NUMPYS
 
 
+_EXTENTS = frozenset({"M", "N", "m", "n", "reps"})
+"""Names of arguments that say how large a result is, by which few programs give them."""
 _MAKING = {"array", "eye", "full_like", "identity", "linspace", "pad", "repeat", "tile"}
 """Functions of which numbers alone may make large arrays, or which say by themselves what they make of lists."""
 
@@ -255,7 +258,7 @@ def with_fallback(
             return undecided(*args)
         is_read = len(args) <= last or (lean is not None and len(args) == 1 and not kwargs)
         if is_read and "out" not in kwargs and not REPORTS:
-            room = 0 if most is None else most(args) * 16
+            room = 0 if most is None else inf if not _EXTENTS.isdisjoint(kwargs) else most(args) * 16
             result = (
                 on_host(call_numpy, args[0], weight)
                 if is_one and not room and lean is None

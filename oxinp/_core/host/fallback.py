@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.errors.frames import Line, user_frame
+from oxinp._core.errors.frames import Line, call_as_user, user_frame
 from oxinp._core.errors.hearing import call_numerical, call_quickly, current, default
 from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
@@ -88,6 +88,8 @@ def placed_on_host(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mutates: tuple[Mutated, ...] = OUT
 ) -> Any:
     """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted."""
+    if KEPT not in mutates and are_plain(args, kwargs):
+        return of_plain(function, args, kwargs)
     if len(mutates) == 1 and not kwargs and _is_first(function, mutates[0]):
         result = first_written(function, args)
         if result is not NOT_DONE:
@@ -104,6 +106,18 @@ def placed_on_host(
         except NeedsMirror:
             pass
     return _exchanged(Exchange(written, whole=True), function, args, kwargs)
+
+
+def are_plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether no argument holds an array."""
+    return PLAIN.issuperset(map(type, args)) and (not kwargs or PLAIN.issuperset(map(type, kwargs.values())))
+
+
+def of_plain(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let NumPy compute with what holds no array, as `placed_on_host` does."""
+    result = call_as_user(function, args, kwargs)
+    found = _of_new(result, ())
+    return Exchange(whole=True).take(result) if found is NOT_DONE else found
 
 
 def first_written(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -209,8 +223,8 @@ def on_hosts(
     listed = 0
     has_parts = False
     given: list[Any] = []
-    are_plain = not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
-    for value in args if are_plain else (*args, *kwargs.values()):
+    has_plain_keywords = not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
+    for value in args if has_plain_keywords else (*args, *kwargs.values()):
         if type(value) is kind:
             host = (value._held or value._storage).host
             view = value._view
@@ -257,7 +271,7 @@ def on_hosts(
         if size >= config.offload_threshold and (weight is None or not is_host(size, weight)):
             return NOT_DONE
     keywords, operands = kwargs, given
-    if not are_plain:
+    if not has_plain_keywords:
         keywords, operands = dict(zip(kwargs, given[len(args) :], strict=True)), given[: len(args)]
     result = NotImplemented
     if lean is not None and nbytes > 0 and current() is default:
@@ -277,7 +291,7 @@ def on_hosts(
 
 _SCALARS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdFD")})
 _WIDEST = 8  # bytes of a real number
-_NUMBERS = frozenset({bool, int, float, complex, np.bool_, np.int32, np.int64, np.float32, np.float64})
+_NUMBERS = frozenset({bool, int, float, complex, np.bool_, np.int32, np.int64, np.float32, np.float64, np.complex128})
 
 
 def listed_nbytes(value: Any) -> int:

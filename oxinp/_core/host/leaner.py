@@ -13,6 +13,7 @@ from math import inf, isfinite, isnan
 from typing import Any
 
 import numpy as np
+from numpy._core import umath
 
 from oxinp._core.host.loops import concatenated, in_c
 
@@ -132,6 +133,24 @@ def std(a: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
 _OF_VAR = frozenset({"ddof", "keepdims"})
 
 
+def clip(a: Any, low: Any = None, high: Any = None, a_min: Any = None, a_max: Any = None) -> Any:
+    """See `numpy.clip`, whose bounds have other names as a method."""
+    low, high = (a_min if low is None else low), (a_max if high is None else high)
+    if type(a) is not _Array or not a.size:
+        return NotImplemented
+    if a.dtype in _FLOATS:
+        is_usual = type(low) in _NUMBERS and type(high) in _NUMBERS
+    else:
+        least, most = _BOUNDS.get(a.dtype, (0, 0))
+        is_usual = type(low) is int is type(high) and least < low < most and least < high < most
+    return _clip(a, low, high) if is_usual else NotImplemented
+
+
+_FLOATS = frozenset({np.dtype(np.float32), _FLOAT64})
+_BOUNDS = {np.dtype(code): (np.iinfo(code).min, np.iinfo(code).max) for code in "bhilBHIL"}
+_clip: Any = umath.clip  # type: ignore[attr-defined]
+
+
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
     """See `numpy.trapezoid`."""
     is_even = x is None and type(dx) in _NUMBERS
@@ -227,6 +246,24 @@ def meshgrid(*arrays: Any, **kwargs: Any) -> Any:
     along[...] = columns
     down[...] = rows[:, None]
     return (down, along) if columns is y else (along, down)
+
+
+def triu_indices(n: Any, k: Any = 0, m: Any = None) -> Any:
+    """See `numpy.triu_indices`."""
+    return _triangle(n, k, m, np.less_equal)
+
+
+def tril_indices(n: Any, k: Any = 0, m: Any = None) -> Any:
+    """See `numpy.tril_indices`."""
+    return _triangle(n, k, m, np.greater_equal)
+
+
+def _triangle(n: Any, k: Any, m: Any, compare: np.ufunc) -> Any:
+    m = n if m is None else m
+    if not type(n) is type(k) is type(m) is int or n < 1 or m < 1:
+        return NotImplemented
+    places = compare.outer(np.arange(n), np.arange(-k, m - k)).ravel().nonzero()[0]
+    return places // m, places % m
 
 
 def tile(A: Any, reps: Any) -> Any:
@@ -325,6 +362,7 @@ _PLACES: dict[Any, Callable[[Any, int], Any]] = {
 NUMERICAL: dict[str, Callable[..., Any]] = {
     "allclose": allclose,
     "average": average,
+    "clip": clip,
     "cross": cross,
     "delete": delete,
     "gradient": gradient,
@@ -338,6 +376,8 @@ NUMERICAL: dict[str, Callable[..., Any]] = {
     "std": std,
     "tile": tile,
     "trapezoid": trapezoid,
+    "tril_indices": tril_indices,
+    "triu_indices": triu_indices,
     "var": var,
 }
 """Names of NumPy's functions -> these, of such as warn of floating-point errors alone where they are usual."""

@@ -136,7 +136,7 @@ def _of_arrays(value: list[Any]) -> Any:
 
 
 _LISTS = (list, tuple)
-_NUMBERS = frozenset({bool, int, float, complex})
+_NUMBERS = frozenset({bool, int, float, complex, np.bool_, np.int64, np.float32, np.float64, np.complex128})
 _MAX_LISTED = 64
 
 

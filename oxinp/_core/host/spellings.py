@@ -97,7 +97,7 @@ SPELLINGS: dict[Any, Spelling] = {
     np.inner: Spelling(loops.inner, 2, 2, may_warn=True),
     np.linalg.norm: Spelling(loops.norm, may_warn=True),
     np.outer: Spelling(loops.outer, 2, 2, may_warn=True),
-    **dict.fromkeys((np.repeat, np.ndarray.repeat), Spelling(loops.repeat, 2, 2)),
+    **dict.fromkeys((np.repeat, np.ndarray.repeat), Spelling(loops.repeat, 3, 2, has_axis=True)),
     np.sort: Spelling(loops.sort, 2, has_axis=True),
     np.stack: Spelling(loops.stack),
     np.vdot: Spelling(loops.vdot, 2, 2, may_warn=True),
@@ -112,7 +112,7 @@ def make(general, function, alone, most, least, has_axis):
         {first}
         if kwargs:
             kind = type(kwargs.get("axis"))
-            if not (has_axis and len(kwargs) == 1 == len(args) and (kind is int or kind is tuple)):
+            if not (has_axis and len(kwargs) == 1 and len(args) == least and (kind is int or kind is tuple)):
                 return general(*args, **kwargs)
         nbytes = largest = 0
         given = []

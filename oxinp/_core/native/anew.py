@@ -44,6 +44,8 @@ _KEYWORDS = tuple(
         sys.intern,
         (
             *(
+                "a_max",
+                "a_min",
                 "axes",
                 "axis",
                 "bins",
