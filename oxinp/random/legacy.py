@@ -409,9 +409,14 @@ def _of_elements(name: str, numpys: Callable[..., Any], args: tuple[Any, ...], k
 def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
     numpys, attempt = getattr(np.random, name), _checked(draw)
     place, has_place = _PLACES.get(name), name in _PLACES
+    num_parameters = place or 0
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if has_place and (not (args or kwargs) or is_small(args, kwargs, place, _QUIET)):
+        if has_place and not args and not kwargs:
+            return numpys()
+        if has_place and not kwargs and len(args) <= num_parameters and _QUIET.issuperset(map(type, args)):
+            return numpys(*args)  # one number
+        if has_place and is_small(args, kwargs, place, _QUIET):
             found = numpys(*args, **kwargs)
             return wrap_host(found) if type(found) is np.ndarray else found
         if name in _OF_ELEMENTS and (found := _of_elements(name, numpys, args, kwargs)) is not NOT_DONE:

@@ -40,7 +40,7 @@ from oxinp._core.host.foreign import (
     is_wrapped,
     knows_ours,
 )
-from oxinp._core.host.leaner import NUMERICAL
+from oxinp._core.host.leaner import FIRST, NUMERICAL
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.explain import REPORTS
@@ -278,6 +278,7 @@ def with_fallback(
         return undecided(*args, **kwargs)
 
     made = dispatched if ahead is None else _asked_first(ahead, dispatched)
+    made = made if name not in FIRST else _tried_first(FIRST[name], made)
     return viewing_function(with_spelling(made, numpy_function), numpy_function)
 
 
@@ -294,6 +295,16 @@ def _asked_first(ahead: Callable[..., Any], general: Function, *, of_hosts: bool
                 except Unsupported:  # which the general function says as well, where NumPy is called for it
                     pass
         return general(*args, **kwargs)
+
+    return front
+
+
+def _tried_first(first: Callable[..., Any], general: Function) -> Function:
+    """Return a function that tries another one first where all arguments are given by position."""
+
+    def front(*args: Any, **kwargs: Any) -> Any:
+        found = first(*args) if not kwargs else NotImplemented
+        return general(*args, **kwargs) if found is NotImplemented else found
 
     return front
 

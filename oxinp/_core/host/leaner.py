@@ -382,4 +382,30 @@ NUMERICAL: dict[str, Callable[..., Any]] = {
 }
 """Names of NumPy's functions -> these, of such as warn of floating-point errors alone where they are usual."""
 
-__all__ = ["LEANER", "NUMERICAL"]
+
+# -- of integers alone -------------------------------------------------------------------------------------------------
+
+
+def _of_integers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what calls a function of NumPy's with integers and tuples of them; `NotImplemented` for anything else."""
+    function = in_c(function)
+
+    def called(*args: Any) -> Any:
+        for value in args:
+            if type(value) is tuple:
+                if not _INTEGERS.issuperset(map(type, value)):
+                    return NotImplemented
+            elif type(value) not in _INTEGERS:
+                return NotImplemented
+        return function(*args) if len(args) == 2 else NotImplemented
+
+    return called
+
+
+FIRST: dict[str, Callable[..., Any]] = {
+    "ravel_multi_index": _of_integers(np.ravel_multi_index),
+    "unravel_index": _of_integers(np.unravel_index),
+}
+"""Names of functions -> what is asked first, of arguments by position."""
+
+__all__ = ["FIRST", "LEANER", "NUMERICAL"]

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.host import loops
+from oxinp._core.host.fallback import listed_nbytes
 from oxinp._core.host.makers import making_function
 from oxinp._core.host.matrices import of_small_matrices
 from oxinp._core.lazy import placement
@@ -160,6 +162,12 @@ if type(value) is ndarray and not args and not kwargs:
             if result is NotImplemented:
                 return general(value)
             return wrapped(result)
+        if not args and not kwargs and not REPORTS and (type(value) is list or type(value) is tuple):
+            x = of_listed(value)
+            if x is not None:
+                result = {of_one} else return general(value)
+                if result is not NotImplemented:
+                    return wrapped(result)
         if has_axis and type(value) is ndarray and len(args) + len(kwargs) == 1:
             axis = args[0] if args else kwargs.get("axis")
             x = seen(value) else return general(value, *args, **kwargs)
@@ -188,7 +196,20 @@ _TEXTS = {
         for number, (alone, along) in _OF_ONE.items()
     },
 }
-_NAMES = {"is_host": placement.is_host}
+
+
+def _of_listed(value: Any) -> Any:
+    """Return the small array of numbers in a list or tuple; None of anything else, and of what NumPy refuses."""
+    if not 0 < listed_nbytes(value) * 2 < config.offload_threshold:
+        return None
+    try:
+        made = np.array(value)
+    except ValueError:
+        return None
+    return None if made.dtype.hasobject else made
+
+
+_NAMES = {"is_host": placement.is_host, "of_listed": _of_listed}
 _FRONTS = {
     (may_warn, number): compiled(f"functions of small arrays, {number}", text, may_warn=may_warn, names=_NAMES)
     for may_warn in (False, True)
