@@ -390,17 +390,17 @@ def _method(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
 
 SHARED = _Shared()
 _WRITTEN: dict[str, tuple[Any, ...]] = {"shuffle": (0, "x")}  # what a function writes to
-_OF_CHOICE = {"size": None, "replace": True, "p": None}
+_OF_CHOICE = ("size", "replace", "p")
 _OF_ELEMENTS = ("choice", "permutation", "shuffle")
 
 
 def _of_elements(name: str, numpys: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What NumPy draws of a small array on the host, see `small`; `NOT_DONE` of others."""
     if kwargs:
-        words = dict([*_OF_CHOICE.items()][len(args) - 1 :])
-        if name != "choice" or not args or not kwargs.keys() <= words.keys():
+        words = _OF_CHOICE[len(args) - 1 :] if name == "choice" and args else ()
+        if not kwargs.keys() <= {*words}:
             return NOT_DONE
-        args = *args, *(kwargs.get(word, default) for word, default in words.items())
+        args = *args, *[kwargs.get(word, word == "replace" or None) for word in words]
     if name in _WRITTEN:
         return None if shuffled(numpys, args) else NOT_DONE
     return of_elements(numpys, args)

@@ -46,7 +46,7 @@ def is_small(args: tuple[Any, ...], kwargs: dict[str, Any], place: int | None, p
     given = (*args, *kwargs.values()) if kwargs else args
     if type(size) is tuple:
         count = _count(size)
-        given = tuple([value for value in given if value is not size])
+        given = tuple([value for value in given if value is not size]) if len(given) > 1 else ()
     else:
         count = 0 if size is None else size if type(size) is int and size >= 0 else inf
     return not (count and count * _WIDEST >= config.offload_threshold) and plain.issuperset(map(type, given))
@@ -103,6 +103,11 @@ def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     count = 0 if size is None else size if type(size) is int else _count(size) if type(size) is tuple else inf
     if kind is int:
         count = max(count, args[0])
+    are_few = count * _WIDEST < config.offload_threshold
+    is_plain = kind is int or (kind is list and PLAIN.issuperset(map(type, args[0])))
+    if is_plain and are_few and PLAIN.issuperset(map(type, args[2:])):
+        found = numpys(*args)
+        return wrap_host(found.copy() if found.base is not None else found) if type(found) is _NumpyArray else found
 
     def draw(*args: Any) -> Any:
         found = numpys(*args)  # which may be a part of more

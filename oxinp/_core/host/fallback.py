@@ -243,7 +243,7 @@ def on_hosts(
         elif (size := listed_nbytes(value)) >= 0:
             listed = max(listed, size)
             has_parts = True
-            given.append(value)
+            given.append(value if lean is None or value is not args[0] else np.array(value))
         elif type(value) is tuple or type(value) is list:  # of arrays, as `concatenate` takes
             parts = []
             has_parts = True

@@ -145,38 +145,36 @@ def _begins_on_host(size: float) -> bool:
     return size < inf and not placement.starts_on_device(int(size * 8))
 
 
-def _linspace(*args: Any) -> Any:
+def _linspace(start: Any, stop: Any, num: Any = 50, endpoint: Any = True) -> Any:
     """Return what lies between two numbers, by NumPy's formula."""
-    if len(args) != 3:
-        return NotImplemented
-    start, stop, num = args
     if type(num) is not int or num < 2 or (num * 16 >= config.offload_threshold and not _begins_on_host(num)):
         return NotImplemented
     if type(start) is int and -_EXACT <= start <= _EXACT:
         start = float(start)
     if type(stop) is int and -_EXACT <= stop <= _EXACT:
         stop = float(stop)
-    if type(start) is not float or type(stop) is not float:
+    if type(start) is not float or type(stop) is not float or type(endpoint) is not bool:
         return NotImplemented
-    step = (stop - start) / (num - 1)
+    step = (stop - start) / (num - 1 if endpoint else num)
     if not (step and -inf < step < inf):
         return NotImplemented
     made = _numpys_arange(0.0, num)
     made *= step
     made += start
-    made[-1] = stop
+    if endpoint:
+        made[-1] = stop
     return made
 
 
 def _arange(*args: Any) -> Any:
     """Return the numbers of a range."""
-    kinds = {*map(type, args)}
-    if len(args) == 1 and kinds == _INTEGERS:
+    for number in args:
+        if type(number) not in _REALS or not -_EXACT <= number <= _EXACT:
+            return NotImplemented
+    if len(args) == 1 and type(args[0]) is int:
         size: float = args[0]
         is_hosts = size * 16 < config.offload_threshold or _begins_on_host(size)
         return _numpys_arange(*args) if is_hosts else NotImplemented
-    if not kinds <= _REALS or not -_EXACT <= min(args) <= max(args) <= _EXACT:
-        return NotImplemented
     start, stop, step = args if len(args) == 3 else (*args, 1) if len(args) == 2 else (0, *args, 1)
     if not step:
         return NotImplemented
@@ -220,21 +218,25 @@ _INTEGERS, _REALS = frozenset({int}), frozenset({int, float})
 _VALUES_TEXT = """
 def make(general, function):
     def front(*args, **kwargs):
-        if {is_other} or kwargs or REPORTS:
+        if {is_other} or REPORTS:
             return general(*args, **kwargs)
-        result = function(*args)
+        result = function(*args, **kwargs)
         if result is NotImplemented:
-            return general(*args)
+            return general(*args, **kwargs)
         return wrapped(result)
     return front
 """
 _VALUES: dict[Any, tuple[Callable[..., Any], str]] = {
-    np.arange: (_arange, "not 0 < len(args) < 4"),
-    np.eye: (_eye, "len(args) != 1"),
-    np.full: (_full, "len(args) != 2"),
-    np.identity: (_eye, "len(args) != 1"),
-    np.linspace: (_linspace, "len(args) != 3"),
+    np.arange: (_arange, "kwargs or not 0 < len(args) < 4"),
+    np.eye: (_eye, "kwargs or len(args) != 1"),
+    np.full: (_full, "kwargs or len(args) != 2"),
+    np.identity: (_eye, "kwargs or len(args) != 1"),
+    np.linspace: (
+        _linspace,
+        "not 1 < len(args) < 4 or (kwargs and not kwargs.keys() <= (SAID if len(args) == 2 else SAID_LAST))",
+    ),
 }
+_SAID = {"SAID": frozenset({"num", "endpoint"}), "SAID_LAST": frozenset({"endpoint"})}
 _LISTS_TEXT = """
 def make(general, function, of_rows, are_numbers, MAX_LISTED, listed):
     def front(value=MISSING, /, *args, **kwargs):
@@ -294,7 +296,7 @@ def making_function(general: Callable[..., Any], theirs: Any) -> Callable[..., A
         made = _maker(general, MAKERS[theirs], DTYPES)
     elif theirs in _VALUES:
         function, is_other = _VALUES[theirs]
-        made = compiled(theirs.__name__, _VALUES_TEXT.format(is_other=is_other))(general, function)
+        made = compiled(theirs.__name__, _VALUES_TEXT.format(is_other=is_other), names=_SAID)(general, function)
     elif theirs is np.array:
         made = _of_lists(general, theirs, _of_rows, _NUMBERS.issuperset, _MAX_LISTED, _listed)
     elif theirs is np.asarray:

@@ -20,6 +20,7 @@ from oxinp._core.host.makers import making_function
 from oxinp._core.host.matrices import of_small_matrices
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
+from oxinp._core.lazy.small import DTYPES
 
 _Array = np.ndarray
 
@@ -289,6 +290,23 @@ _COMMON: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {
     np.where: (compiled("numpy.where", _THREE_TEXT), loops.in_c(np.where)),
 }
 """What most calls look like -> what computes them, and by what."""
+_LIKE_TEXT = """
+def make(general, function):
+    def front(*args, **kwargs):
+        if len(args) == 1 == len(kwargs) and not REPORTS:
+            (value,) = args
+            dtype = kwargs.get("dtype")
+            kind = type(dtype)
+            if type(value) is ndarray and (kind is type or kind is str) and dtype in DTYPES:
+                x = seen(value) else return general(value, dtype=dtype)
+                if 0 < x.size * 16 < config.offload_threshold and x.flags.c_contiguous:
+                    result = function(x.shape, dtype)
+                    return wrapped(result)
+        return general(*args, **kwargs)
+    return front
+"""
+_LIKE = compiled("functions of an array and a dtype", _LIKE_TEXT, names={"DTYPES": DTYPES})
+_LIKES: dict[Any, Callable[..., Any]] = {np.empty_like: np.empty, np.ones_like: np.ones, np.zeros_like: np.zeros}
 
 
 def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
@@ -311,8 +329,9 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
         if theirs in _COMMON:
             make, function = _COMMON[theirs]
             made = make(made, function)
-        return made
-    return making_function(of_small_matrices(general, theirs), theirs)
+    else:
+        made = making_function(of_small_matrices(general, theirs), theirs)
+    return _LIKE(made, _LIKES[theirs]) if theirs in _LIKES else made
 
 
 __all__ = ["SPELLINGS", "Spelling", "with_spelling"]
