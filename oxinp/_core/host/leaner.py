@@ -22,7 +22,7 @@ _ALL = slice(None)
 _empty_like: Any = in_c(np.empty_like)
 _roll, _append, _array = inspect.unwrap(np.roll), inspect.unwrap(np.append), np.array
 _NUMBERS = frozenset({int, float})
-_sum = np.add.reduce
+_sum: Any = np.add.reduce
 _FLOAT64 = np.dtype(np.float64)
 _INTEGERS = frozenset({int, np.int64})
 
@@ -80,7 +80,7 @@ def _is_plain(x: Any) -> bool:
     return type(x) is _Array and x.dtype.kind in "biufc" and x.dtype.isnative
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
     """See `numpy.linalg.norm`."""
     is_usual = _is_real(x) and type(keepdims) is bool and (ord is None or type(ord) is int or type(ord) is float)
     if is_usual and (type(axis) is int or (axis is None and ord is not None)):

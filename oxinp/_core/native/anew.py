@@ -43,23 +43,9 @@ _KEYWORDS = tuple(
     map(
         sys.intern,
         (
-            *(
-                "a_max",
-                "a_min",
-                "axes",
-                "axis",
-                "bins",
-                "ddof",
-                "decimals",
-                "dtype",
-                "k",
-                "keepdims",
-                "kind",
-                "minlength",
-                "mode",
-                "order",
-            ),
-            *("rcond", "return_counts", "return_index", "return_inverse", "shift", "side", "weights"),
+            *("a_max", "a_min", "axes", "axis", "bins", "ddof", "decimals", "dtype", "dx", "k", "keepdims", "kind"),
+            *("left", "minlength", "mode", "order", "rcond", "return_counts", "return_index", "return_inverse"),
+            *("right", "rowvar", "shift", "side", "weights"),
         ),
     )
 )
