@@ -133,10 +133,10 @@ def std(a: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
 _OF_VAR = frozenset({"ddof", "keepdims"})
 
 
-def clip(a: Any, low: Any = None, high: Any = None, a_min: Any = None, a_max: Any = None) -> Any:
+def clip(a: Any, low: Any = None, high: Any = None, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> Any:
     """See `numpy.clip`, whose bounds have other names as a method."""
     low, high = (a_min if low is None else low), (a_max if high is None else high)
-    if type(a) is not _Array or not a.size:
+    if kwargs or type(a) is not _Array or not a.size:
         return NotImplemented
     if a.dtype in _FLOATS:
         is_usual = type(low) in _NUMBERS and type(high) in _NUMBERS

@@ -255,6 +255,10 @@ def make(general, function, of_rows, are_numbers, MAX_LISTED, listed):
             result = listed(value, args, kwargs)
             if result is not NotImplemented:
                 return wrapped(result)
+        elif kind in NUMBERS and not (args or kwargs or REPORTS) and config.offload_threshold > 16:
+            result = function(value)
+            if not result.dtype.hasobject:
+                return wrapped(result)
         elif kind is ndarray and kwargs == COPYING and not args:
             kwargs = {}  # as is done anyway
         made = general(*args, **kwargs) if value is MISSING else general(value, *args, **kwargs)
@@ -264,7 +268,7 @@ def make(general, function, of_rows, are_numbers, MAX_LISTED, listed):
         return made
     return front
 """
-_of_lists = compiled("numpy.array", _LISTS_TEXT, names={"COPYING": {"copy": True}})
+_of_lists = compiled("numpy.array", _LISTS_TEXT, names={"COPYING": {"copy": True}, "NUMBERS": _NUMBERS})
 _ITSELF_TEXT = """
 def make(general, listed):
     def front(a=MISSING, /, *args, **kwargs):
