@@ -40,8 +40,9 @@ _OF_PRODUCTS = "kron meshgrid"
 # ... and that of these may be larger.
 _GROWING = (
     "bartlett blackman cumulative_prod cumulative_sum diag_indices fromfunction geomspace hamming hanning indices "
-    "kaiser logspace mask_indices resize tri tril_indices triu_indices vander"
+    "kaiser logspace mask_indices resize vander"
 )
+_OF_SQUARES = "tri tril_indices triu_indices"
 
 # These make views, which are of what they are given only where that is ours.
 _OF_VIEWS = "ix_"
@@ -162,10 +163,16 @@ def product_of_sizes(args: tuple[Any, ...]) -> float:
     return math.prod(x.size if is_array(x) else len(x) for x in args if is_array(x) or isinstance(x, list | tuple))
 
 
+def _square(args: tuple[Any, ...]) -> float:
+    """Return the number of elements of a square, or of a rectangle, that integers say; infinity for anything else."""
+    return max(args) ** 2 if args and all(type(n) is int for n in args) else math.inf
+
+
 replace(shape_base, "_concatenate", np.concatenate)  # not what is behind its dispatch
 for _listed, _said in (
     (_OF_ARRAYS, {}),
     (_OF_PRODUCTS, {"most": product_of_sizes}),
+    (_OF_SQUARES, {"most": _square}),
     (_GROWING, {"is_hosted": False}),
     (_OF_VIEWS, {"is_hosted": False}),
 ):

@@ -17,6 +17,7 @@ import numpy as np
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
+from oxinp._core.host.fallback import NOT_DONE
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.placement import starts_on_device
 from oxinp._core.lazy.results import as_array, wrap_host
@@ -39,7 +40,7 @@ from oxinp.random.methods import (
     shape_of,
 )
 from oxinp.random.philox import Philox4x32
-from oxinp.random.small import PLAIN, at_once
+from oxinp.random.small import PLAIN, at_once, of_elements, shuffled
 from oxinp.random.transformed import (
     FLOAT64,
     INTEGERS,
@@ -287,6 +288,13 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
         self, a: Any, size: Any = None, replace: bool = True, p: Any = None, axis: int = 0, shuffle: bool = True
     ) -> Any:
         """See `numpy.random.Generator.choice`."""
+        is_plain = replace is True and p is None and axis == 0 and type(a) is int and a > 0
+        if is_plain and (size is None or type(size) is int):
+            found = self.integers(0, a, size)  # as NumPy's code does
+            return int(found) if size is None else found
+        found = self._of_elements("choice", (a, size, replace, p, axis, shuffle))
+        if found is not NOT_DONE:
+            return found
         drawn = None
         if replace is True:
             drawn = choose(
@@ -304,6 +312,14 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
                 return int(drawn)
         return drawn
 
+    def _of_elements(self, name: str, args: tuple[Any, ...]) -> Any:
+        """What NumPy's method draws of the elements of a small array, see `small.of_elements`."""
+        with self._mutex:
+            if self._ending is not None:
+                self._settle()
+            numpys = _NUMPYS(_NUMPYS.bit_generator.__get__(self))  # whose own code does not ask us
+            return of_elements(getattr(numpys, name), args)
+
     def _order(self, size: int) -> Any:
         """Positions in a shuffled order, from the device; None where NumPy is to draw them."""
         if not shuffling.is_placed(size, _TIMES.get(type(_NUMPYS.bit_generator.__get__(self)), 1)):
@@ -312,11 +328,19 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
 
     def permutation(self, x: Any, axis: Any = 0) -> Any:
         """See `numpy.random.Generator.permutation`."""
+        if axis == 0 and (found := self._of_elements("permutation", (x,))) is not NOT_DONE:
+            return found
         drawn = shuffling.permuted_copy(x, axis, self._order)
         return _GeneratorMethods.permutation(self, x, axis) if drawn is None else drawn
 
     def shuffle(self, x: Any, axis: Any = 0) -> None:
         """See `numpy.random.Generator.shuffle`."""
+        if axis == 0:
+            with self._mutex:
+                if self._ending is not None:
+                    self._settle()
+                if shuffled(_NUMPYS.shuffle.__get__(self), (x,)):
+                    return
         if not shuffling.shuffle(x, axis, self._order):
             _GeneratorMethods.shuffle(self, x, axis)
 

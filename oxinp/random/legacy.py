@@ -7,6 +7,7 @@ NumPy's words; all else is NumPy's, on the host.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import math
 from collections.abc import Callable
@@ -17,9 +18,9 @@ import numpy as np
 from oxinp._api.fronts import describe
 from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
-from oxinp._core.host.fallback import OUT, call
+from oxinp._core.host.fallback import NOT_DONE, OUT, call
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.results import as_array
+from oxinp._core.lazy.results import as_array, wrap_host
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.ops import twister
 from oxinp._core.ops.creation import asarray
@@ -38,6 +39,7 @@ from oxinp.random.methods import (
     settle,
     shape_of,
 )
+from oxinp.random.small import at_once, is_small, of_elements, shuffled
 from oxinp.random.transformed import (
     EXP,
     FLOAT64,
@@ -327,6 +329,17 @@ _DRAWS: dict[str, Callable[..., Any]] = {
     "randint": _randint,
     **{name: _transformed(name, row) for name, row in TRANSFORMATIONS.items()},
 }
+# Name -> where the argument `size` is by position; None where all are its extents, see `small.is_small`.
+_PLACES: dict[str, int | None] = {
+    **dict.fromkeys(("rand", "randn"), None),
+    **dict.fromkeys(("random", "random_sample", "ranf", "sample"), 0),
+    **dict.fromkeys(("standard_normal", "standard_exponential", "standard_cauchy"), 0),
+    "choice": 1,
+    "randint": 2,
+    **{name: len(row.parameters) for name, row in TRANSFORMATIONS.items()},
+}
+_QUIET = frozenset({type(None), type, *SCALARS})
+"""Types of arguments of which NumPy warns of nothing."""
 
 
 def _checked(draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -343,27 +356,71 @@ def _checked(draw: Callable[..., Any]) -> Callable[..., Any]:
     return attempt
 
 
+def _choice_of(numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of NumPy's, whose code asks ours for one integer, and makes an array of that."""
+
+    @functools.wraps(numpys)
+    def choice(self: Any, a: Any, size: Any = None, *args: Any, **kwargs: Any) -> Any:
+        found = numpys(self, a, size, *args, **kwargs)
+        return int(found) if size is None and type(a) in INTEGERS else found
+
+    return choice
+
+
 def _method(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
-    hosted, attempt = getattr(_RandomStateMethods, name), _checked(draw)
+    hosted, attempt, numpys = getattr(_RandomStateMethods, name), _checked(draw), getattr(_NUMPYS, name)
+    if name == "choice":
+        hosted, numpys = _choice_of(hosted), _choice_of(numpys)
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if name in _OF_ELEMENTS:
+            with self._mutex:
+                settle(self)
+                found = _of_elements(name, numpys.__get__(self), args, kwargs)
+            if found is not NOT_DONE:
+                return found
         drawn = attempt(self, args, kwargs)
         return hosted(self, *args, **kwargs) if drawn is None else None if drawn is NOTHING else drawn
 
     method.__name__ = name
     method.__qualname__ = f"RandomState.{name}"
     method.__doc__ = hosted.__doc__
-    return method
+    return at_once(_PLACES[name], numpys, _QUIET)(method) if name in _PLACES else method
 
 
 SHARED = _Shared()
 _WRITTEN: dict[str, tuple[Any, ...]] = {"shuffle": (0, "x")}  # what a function writes to
+_OF_CHOICE = ("size", "replace", "p")
+_OF_ELEMENTS = ("choice", "permutation", "shuffle")
+
+
+def _of_elements(name: str, numpys: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What NumPy draws of a small array on the host, see `small`; `NOT_DONE` of others."""
+    if kwargs:
+        words = _OF_CHOICE[len(args) - 1 :] if name == "choice" and args else ()
+        if not kwargs.keys() <= {*words}:
+            return NOT_DONE
+        args = *args, *[kwargs.get(word, word == "replace" or None) for word in words]
+    if name in _WRITTEN:
+        return None if shuffled(numpys, args) else NOT_DONE
+    return of_elements(numpys, args)
 
 
 def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
     numpys, attempt = getattr(np.random, name), _checked(draw)
+    place, has_place = _PLACES.get(name), name in _PLACES
+    num_parameters = place or 0
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        if has_place and not args and not kwargs:
+            return numpys()
+        if has_place and not kwargs and len(args) <= num_parameters and _QUIET.issuperset(map(type, args)):
+            return numpys(*args)  # one number
+        if has_place and is_small(args, kwargs, place, _QUIET):
+            found = numpys(*args, **kwargs)
+            return wrap_host(found) if type(found) is np.ndarray else found
+        if name in _OF_ELEMENTS and (found := _of_elements(name, numpys, args, kwargs)) is not NOT_DONE:
+            return found
         drawn = attempt(SHARED, args, kwargs)
         if drawn is None:
             return call(numpys, args, kwargs, name=f"random.{name}", mutates=_WRITTEN.get(name, OUT))

@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from oxinp._core.host.fallback import OUT, Mutated, call
+from oxinp._core.host.fallback import OUT, Mutated, are_plain, call, count, of_plain
 from oxinp._core.lazy.placement import device, starts_on_device
 from oxinp._runtime import hooks
 from oxinp._runtime.forking import free_in_children
@@ -39,6 +39,9 @@ def _method(kind: type, name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         with self._mutex:
             settle(self)
+            if mutates is OUT and are_plain(args, kwargs):
+                count(f"random.{qualified}")
+                return of_plain(numpys, (self, *args), kwargs)
             return call(numpys, (self, *args), kwargs, name=f"random.{qualified}", mutates=mutates)
 
     method.__name__ = name

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.lazy.results import wrap_host
+from oxinp._core.host.fallback import NOT_DONE, first_written, on_hosts
+from oxinp._core.lazy.results import types, wrap_host
 from oxinp.random.transformed import SCALARS
 
 PLAIN = frozenset({type(None), bool, str, type, np.dtype, *(type(np.dtype(code)) for code in "?bhilBHILfd"), *SCALARS})
@@ -29,13 +30,37 @@ def _count(shape: tuple[Any, ...]) -> float:
     return count
 
 
-def at_once(place: int, numpys: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def is_small(args: tuple[Any, ...], kwargs: dict[str, Any], place: int | None, plain: frozenset[type] = PLAIN) -> bool:
+    """Whether what is drawn is one number, or so few that arrays of them are the host's, and of plain arguments.
+
+    Parameters
+    ----------
+    args, kwargs
+        Arguments of which there are some.
+    place : int or None
+        That of the argument `size` among those by position; None where all of these are its extents.
+    plain : frozenset
+        Types of arguments.
+    """
+    size = args if place is None else args[place] if len(args) > place else kwargs.get("size")
+    given = (*args, *kwargs.values()) if kwargs else args
+    if type(size) is tuple:
+        count = _count(size)
+        given = tuple([value for value in given if value is not size]) if len(given) > 1 else ()
+    else:
+        count = 0 if size is None else size if type(size) is int and size >= 0 else inf
+    return not (count and count * _WIDEST >= config.offload_threshold) and plain.issuperset(map(type, given))
+
+
+def at_once(
+    place: int | None, numpys: Callable[..., Any], plain: frozenset[type] = PLAIN
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return what makes a method of generators draw small arrays by NumPy's.
 
     Parameters
     ----------
-    place : int
-        That of the argument `size` among those by position.
+    place, plain
+        See `is_small`.
     numpys : callable
         NumPy's method.
     """
@@ -43,16 +68,8 @@ def at_once(place: int, numpys: Callable[..., Any]) -> Callable[[Callable[..., A
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(method)
         def drawn(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if args or kwargs:
-                size = args[place] if len(args) > place else kwargs.get("size")
-                given = (*args, *kwargs.values()) if kwargs else args
-                if type(size) is tuple:
-                    count = _count(size)
-                    given = tuple([value for value in given if value is not size])
-                else:
-                    count = 0 if size is None else size if type(size) is int and size >= 0 else inf
-                if (count and count * _WIDEST >= config.offload_threshold) or not PLAIN.issuperset(map(type, given)):
-                    return method(self, *args, **kwargs)
+            if (args or kwargs) and not is_small(args, kwargs, place, plain):
+                return method(self, *args, **kwargs)
             with self._mutex:
                 if self._ending is not None:
                     self._settle()
@@ -64,4 +81,50 @@ def at_once(place: int, numpys: Callable[..., Any]) -> Callable[[Callable[..., A
     return decorate
 
 
-__all__ = ["PLAIN", "at_once"]
+def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """Return what NumPy draws of the elements of a small array on the host, or of so many numbers.
+
+    Parameters
+    ----------
+    numpys : callable
+        NumPy's function, or a method of a generator of its own, whose lock is held.
+    args : tuple
+        An array or a list first, or how many numbers; a size second, if any.
+
+    Returns
+    -------
+    object
+        `NOT_DONE` for all other arguments.
+    """
+    kind = type(args[0]) if args else None
+    if kind is not types.ndarray and kind is not int and kind is not list:
+        return NOT_DONE
+    size = args[1] if len(args) > 1 else None
+    count = 0 if size is None else size if type(size) is int else _count(size) if type(size) is tuple else inf
+    if kind is int:
+        count = max(count, args[0])
+    are_few = count * _WIDEST < config.offload_threshold
+    is_plain = kind is int or (kind is list and PLAIN.issuperset(map(type, args[0])))
+    if is_plain and are_few and PLAIN.issuperset(map(type, args[2:])):
+        found = numpys(*args)
+        return wrap_host(found.copy() if found.base is not None else found) if type(found) is _NumpyArray else found
+
+    def draw(*args: Any) -> Any:
+        found = numpys(*args)  # which may be a part of more
+        return found.copy() if type(found) is _NumpyArray and found.base is not None else found
+
+    return on_hosts(draw, args, {}, is_placed=True, room=count * _WIDEST, needs_array=False)
+
+
+def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+    """Have NumPy shuffle a small array on the host, or what is none of ours; False, and nothing done, of all else."""
+    if len(args) != 1:
+        return False
+    (x,) = args
+    if type(x) is list or type(x) is _NumpyArray:
+        numpys(x)  # whatever a list holds: it is to be in another order itself
+        return True
+    return type(x) is types.ndarray and x.nbytes < config.offload_threshold and first_written(numpys, args) is None
+
+
+__all__ = ["PLAIN", "at_once", "is_small", "of_elements", "shuffled"]

@@ -12,6 +12,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from oxinp._core.host.foreign import (
     is_wrapped,
     knows_ours,
 )
+from oxinp._core.host.leaner import FIRST, NUMERICAL
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.explain import REPORTS
@@ -185,6 +187,12 @@ def _is_known(kind: type) -> bool:
     return issubclass(kind, Handle) or getattr(kind, "__array_ufunc__", None) in _NUMPYS
 
 
+_EXTENTS = frozenset({"M", "N", "m", "n", "reps"})
+"""Names of arguments that say how large a result is, by which few programs give them."""
+_MAKING = {"array", "eye", "full_like", "identity", "linspace", "pad", "repeat", "tile"}
+"""Functions of which numbers alone may make large arrays, or which say by themselves what they make of lists."""
+
+
 def with_fallback(
     function: Function,
     numpy_function: Function,
@@ -213,6 +221,7 @@ def with_fallback(
         `ahead` is asked where the first argument is a list or tuple instead, of whatever.
     """
     asks = dispatches(numpy_function)
+    lean = NUMERICAL.get(name)
     call_numpy = of_one(numpy_function)
     weight = WEIGHTS.get(name)
 
@@ -238,6 +247,7 @@ def with_fallback(
     if not is_hosted:
         made = undecided if ahead is None else _asked_first(ahead, undecided, of_hosts=True)
         return viewing_function(with_spelling(made, numpy_function), numpy_function)
+    makes = name in _MAKING
     last = -1  # position of the last argument that is certainly not written to, found at the first call
 
     def dispatched(*args: Any, **kwargs: Any) -> Any:
@@ -249,12 +259,22 @@ def with_fallback(
         is_one = len(args) == 1 and type(args[0]) is types.ndarray and not kwargs
         if is_one and (held := args[0]._held) is not None and held.host is None:
             return undecided(*args)
-        if len(args) <= last and "out" not in kwargs and not REPORTS:
-            room = 0 if most is None else most(args) * 16
+        is_read = len(args) <= last or (lean is not None and len(args) == 1 and not kwargs)
+        if is_read and "out" not in kwargs and not REPORTS:
+            room = 0 if most is None else inf if not _EXTENTS.isdisjoint(kwargs) else most(args) * 16
             result = (
                 on_host(call_numpy, args[0], weight)
-                if is_one and not room
-                else on_hosts(numpy_function, args, kwargs, is_placed=True, weight=weight, room=room)
+                if is_one and not room and lean is None
+                else on_hosts(
+                    numpy_function,
+                    args,
+                    kwargs,
+                    is_placed=True,
+                    weight=weight,
+                    room=room,
+                    needs_array=makes,
+                    lean=lean,
+                )
             )
             if result is not NOT_DONE:
                 return result
@@ -264,6 +284,7 @@ def with_fallback(
         made = _asked_first_of_lists(ahead, dispatched)
     else:
         made = dispatched if ahead is None else _asked_first(ahead, dispatched)
+    made = made if name not in FIRST else _tried_first(FIRST[name], made)
     return viewing_function(with_spelling(made, numpy_function), numpy_function)
 
 
@@ -295,6 +316,16 @@ def _asked_first_of_lists(ahead: Callable[..., Any], general: Function) -> Funct
             except Unsupported:  # which the general function says as well, where NumPy is called for it
                 pass
         return general(*args, **kwargs)
+
+    return front
+
+
+def _tried_first(first: Callable[..., Any], general: Function) -> Function:
+    """Return a function that tries another one first where all arguments are given by position."""
+
+    def front(*args: Any, **kwargs: Any) -> Any:
+        found = first(*args) if not kwargs else NotImplemented
+        return general(*args, **kwargs) if found is NotImplemented else found
 
     return front
 

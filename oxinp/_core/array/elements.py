@@ -122,6 +122,11 @@ def make():
                                         stale.high = low + seen.itemsize
                                     seen[key] = value
                                     return
+            elif (kind is tuple or kind is list) and value and ELEMENTS.issuperset(map(type, value)):
+                seen = self._seen
+                if seen is None or seen.dtype.kind not in "biufc":  # of which a tuple may be one element
+                    return general_setitem(self, key, value)
+                given = value
             else:
                 return general_setitem(self, key, value)
             is_basic = True

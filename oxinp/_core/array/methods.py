@@ -21,7 +21,7 @@ from oxinp._core.array.flat import flatiter
 from oxinp._core.array.resizing import resize
 from oxinp._core.documentation import ON_THE_HOST, appended, stand_for
 from oxinp._core.errors.hearing import of_one
-from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, on_host
+from oxinp._core.host.fallback import NOT_DONE, OUT, Mutated, call, count, on_host, placed_on_host
 from oxinp._core.host.sharing import lend
 from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
@@ -81,8 +81,13 @@ def method(row: MethodRow) -> Callable[..., Any]:
     numpys = getattr(np.ndarray, row.name)
     counted = row.counted or f"ndarray.{row.name}"
     mutates = row.mutates
+    call_numpy = of_one(numpys)
 
     def fall_back(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not args and not kwargs and mutates is OUT and type(self) is types.ndarray:
+            count(counted)
+            result = on_host(call_numpy, self)
+            return placed_on_host(numpys, (self,), {}) if result is NOT_DONE else result
         return call(numpys, (self, *args), kwargs, name=counted, mutates=mutates)
 
     return _as_numpys(fall_back, row.name)

@@ -165,7 +165,7 @@ _SILENT = frozenset(
     for home in (np, np.ndarray)
     for name in (
         *("argmax", "argmin", "argsort", "array", "copy", "empty_like", "nonzero", "ones_like", "ravel", "repeat"),
-        *("sort", "take", "zeros_like"),
+        *("sort", "take", "tobytes", "zeros_like"),
     )
     if name in home.__dict__
 )
@@ -179,7 +179,8 @@ _NUMERICAL = frozenset(
         *("ptp", "trace", "dot", "vdot", "inner", "outer", "tensordot", "take", "sort", "argsort", "searchsorted"),
         *("clip", "round", "diff", "where", "concatenate", "stack", "repeat", "reshape", "ravel", "copy", "nonzero"),
         *("hstack", "vstack", "dstack", "column_stack", "triu", "tril", "diag", "tile", "roll", "einsum", "kron"),
-        *("norm", "argwhere", "flatnonzero", "count_nonzero", "interp", "bincount"),
+        *("norm", "argwhere", "flatnonzero", "count_nonzero", "interp", "bincount", "unravel_index"),
+        *("allclose", "isclose", "array_equal", "append", "cross", "trapezoid", "digitize", "ravel_multi_index"),
     )
     if name in home.__dict__
 )

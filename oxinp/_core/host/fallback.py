@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
-from oxinp._core.errors.frames import Line, user_frame
-from oxinp._core.errors.hearing import call_quickly
+from oxinp._core.errors.frames import Line, call_as_user, user_frame
+from oxinp._core.errors.hearing import call_numerical, call_quickly, current, default
 from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted_as_argument
@@ -88,8 +88,10 @@ def placed_on_host(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mutates: tuple[Mutated, ...] = OUT
 ) -> Any:
     """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted."""
+    if KEPT not in mutates and are_plain(args, kwargs):
+        return of_plain(function, args, kwargs)
     if len(mutates) == 1 and not kwargs and _is_first(function, mutates[0]):
-        result = _first_written(function, args)
+        result = first_written(function, args)
         if result is not NOT_DONE:
             return result
     written = _written(function, args, kwargs, mutates)
@@ -106,7 +108,19 @@ def placed_on_host(
     return _exchanged(Exchange(written, whole=True), function, args, kwargs)
 
 
-def _first_written(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def are_plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether no argument holds an array."""
+    return PLAIN.issuperset(map(type, args)) and (not kwargs or PLAIN.issuperset(map(type, kwargs.values())))
+
+
+def of_plain(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Let NumPy compute with what holds no array, as `placed_on_host` does."""
+    result = call_as_user(function, args, kwargs)
+    found = _of_new(result, ())
+    return Exchange(whole=True).take(result) if found is NOT_DONE else found
+
+
+def first_written(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     """Let NumPy write to the first argument, as `placed_on_host` does, in less time.
 
     Returns
@@ -176,6 +190,8 @@ def on_hosts(
     is_placed: bool = False,
     weight: float | None = None,
     room: float = 0,
+    needs_array: bool = True,
+    lean: Callable[..., Any] | None = None,
 ) -> Any:
     """Let NumPy compute on arrays that are all valid on the host, as `call` does, in less time.
 
@@ -192,6 +208,10 @@ def on_hosts(
         learned as well.
     room : float
         The most bytes of a result, where that may be larger than the arguments.
+    needs_array : bool
+        Whether numbers and lists of numbers alone are left to the caller where `is_placed`.
+    lean : callable or None
+        What does the same as the function, see `leaner.NUMERICAL`.
 
     Returns
     -------
@@ -200,10 +220,11 @@ def on_hosts(
     """
     kind = types.ndarray
     nbytes = -1
+    listed = 0
     has_parts = False
     given: list[Any] = []
-    are_plain = not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
-    for value in args if are_plain else (*args, *kwargs.values()):
+    has_plain_keywords = not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
+    for value in args if has_plain_keywords else (*args, *kwargs.values()):
         if type(value) is kind:
             host = (value._held or value._storage).host
             view = value._view
@@ -214,8 +235,15 @@ def on_hosts(
             if size > nbytes:  # noqa: PLR1730 - `max` takes as long as the rest
                 nbytes = size
             given.append(seen)
-        elif type(value) in PLAIN or (type(value) is tuple and PLAIN.issuperset(map(type, value))):
+        elif type(value) in PLAIN:
             given.append(value)
+        elif type(value) is tuple and PLAIN.issuperset(map(type, value)):
+            listed = max(listed, len(value) * _WIDEST)
+            given.append(value)
+        elif (size := listed_nbytes(value)) >= 0:
+            listed = max(listed, size)
+            has_parts = True
+            given.append(value if lean is None or value is not args[0] else np.array(value))
         elif type(value) is tuple or type(value) is list:  # of arrays, as `concatenate` takes
             parts = []
             has_parts = True
@@ -235,14 +263,21 @@ def on_hosts(
         else:
             return NOT_DONE
     if is_placed:
-        size = max(nbytes, room) if room else nbytes
-        if nbytes < 0 or (size >= config.offload_threshold and (weight is None or not is_host(size, weight))):
+        if nbytes < 0:
+            if needs_array:
+                return NOT_DONE
+            nbytes = listed or _WIDEST
+        size = max(nbytes, listed, room)
+        if size >= config.offload_threshold and (weight is None or not is_host(size, weight)):
             return NOT_DONE
-    if are_plain:
-        result = call_quickly(function, given, kwargs, has_elements=nbytes > 0)
-    else:
-        keywords = dict(zip(kwargs, given[len(args) :], strict=True))
-        result = call_quickly(function, given[: len(args)], keywords, has_elements=nbytes > 0)
+    keywords, operands = kwargs, given
+    if not has_plain_keywords:
+        keywords, operands = dict(zip(kwargs, given[len(args) :], strict=True)), given[: len(args)]
+    result = NotImplemented
+    if lean is not None and nbytes > 0 and current() is default:
+        result = call_numerical(lean, operands, keywords)
+    if result is NotImplemented:
+        result = call_quickly(function, operands, keywords, has_elements=nbytes > 0)
     found = _of_new(result, given)
     if found is not NOT_DONE:
         if has_parts and any(getattr(x, "dtype", None) is _OBJECT for x in (result, *_flat(result))):
@@ -252,6 +287,25 @@ def on_hosts(
     for value in (*args, *kwargs.values()):
         exchange.give(value)
     return exchange.take(result)
+
+
+_SCALARS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdFD")})
+_WIDEST = 8  # bytes of a real number
+_NUMBERS = frozenset({bool, int, float, complex, np.bool_, np.int32, np.int64, np.float32, np.float64, np.complex128})
+
+
+def listed_nbytes(value: Any) -> int:
+    """Return the bytes of numbers in a list, or in lists of one list or tuple; -1 of anything else."""
+    if (type(value) is not list and type(value) is not tuple) or not value:
+        return -1
+    if _NUMBERS.issuperset(map(type, value)):
+        return len(value) * _WIDEST
+    total = 0
+    for row in value:
+        if (type(row) is not list and type(row) is not tuple) or not row or not _NUMBERS.issuperset(map(type, row)):
+            return -1
+        total += len(row) * _WIDEST
+    return total
 
 
 def _of_new(result: Any, given: Sequence[Any]) -> Any:
@@ -265,13 +319,18 @@ def _of_new(result: Any, given: Sequence[Any]) -> Any:
         return result
     if kind is not tuple and not hasattr(kind, "_make"):
         return NOT_DONE
+    if _SCALARS.issuperset(map(type, result)):
+        return result
     if len(result) > 1 and any(type(part) is _NumpyArray and part.base is not None for part in result):
         columns = _columns(result, given)
         if columns is None:
             return NOT_DONE  # they may share what they are views of
         result = columns
     parts = [_of_new(part, given) for part in result]
-    if any(part is NOT_DONE for part in parts) or len({*map(id, result)}) < len(parts):
+    if any(part is NOT_DONE for part in parts):
+        return NOT_DONE
+    arrays = [id(part) for part in result if type(part) is _NumpyArray]
+    if len({*arrays}) < len(arrays):
         return NOT_DONE
     return tuple(parts) if kind is tuple else kind._make(parts)
 

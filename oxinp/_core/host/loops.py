@@ -80,11 +80,11 @@ def diag(x: Any, k: Any = 0) -> Any:
     return made
 
 
-def repeat(x: Any, count: Any) -> Any:
-    if type(x) is not _Array or type(count) is not int or count < 0:
+def repeat(x: Any, count: Any, axis: Any = None) -> Any:
+    if type(x) is not _Array or type(count) is not int or count < 0 or not (axis is None or type(axis) is int):
         return NotImplemented
     nbytes = x.nbytes * count
-    return _repeat(x, count) if nbytes < config.offload_threshold or placement.is_host(nbytes) else NotImplemented
+    return _repeat(x, count, axis) if nbytes < config.offload_threshold or placement.is_host(nbytes) else NotImplemented
 
 
 def _dimensions(arrays: Any) -> int:

@@ -13,11 +13,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.host import loops
+from oxinp._core.host.fallback import listed_nbytes
 from oxinp._core.host.makers import making_function
 from oxinp._core.host.matrices import of_small_matrices
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.inlining import compiled
+from oxinp._core.lazy.small import DTYPES
 
 _Array = np.ndarray
 
@@ -97,7 +100,7 @@ SPELLINGS: dict[Any, Spelling] = {
     np.inner: Spelling(loops.inner, 2, 2, may_warn=True),
     np.linalg.norm: Spelling(loops.norm, may_warn=True),
     np.outer: Spelling(loops.outer, 2, 2, may_warn=True),
-    **dict.fromkeys((np.repeat, np.ndarray.repeat), Spelling(loops.repeat, 2, 2)),
+    **dict.fromkeys((np.repeat, np.ndarray.repeat), Spelling(loops.repeat, 3, 2, has_axis=True)),
     np.sort: Spelling(loops.sort, 2, has_axis=True),
     np.stack: Spelling(loops.stack),
     np.vdot: Spelling(loops.vdot, 2, 2, may_warn=True),
@@ -112,7 +115,7 @@ def make(general, function, alone, most, least, has_axis):
         {first}
         if kwargs:
             kind = type(kwargs.get("axis"))
-            if not (has_axis and len(kwargs) == 1 == len(args) and (kind is int or kind is tuple)):
+            if not (has_axis and len(kwargs) == 1 and len(args) == least and (kind is int or kind is tuple)):
                 return general(*args, **kwargs)
         nbytes = largest = 0
         given = []
@@ -160,6 +163,12 @@ if type(value) is ndarray and not args and not kwargs:
             if result is NotImplemented:
                 return general(value)
             return wrapped(result)
+        if not args and not kwargs and not REPORTS and (type(value) is list or type(value) is tuple):
+            x = of_listed(value)
+            if x is not None:
+                result = {of_one} else return general(value)
+                if result is not NotImplemented:
+                    return wrapped(result)
         if has_axis and type(value) is ndarray and len(args) + len(kwargs) == 1:
             axis = args[0] if args else kwargs.get("axis")
             x = seen(value) else return general(value, *args, **kwargs)
@@ -188,7 +197,20 @@ _TEXTS = {
         for number, (alone, along) in _OF_ONE.items()
     },
 }
-_NAMES = {"is_host": placement.is_host}
+
+
+def _of_listed(value: Any) -> Any:
+    """Return the small array of numbers in a list or tuple; None of anything else, and of what NumPy refuses."""
+    if not 0 < listed_nbytes(value) * 2 < config.offload_threshold:
+        return None
+    try:
+        made = np.array(value)
+    except ValueError:
+        return None
+    return None if made.dtype.hasobject else made
+
+
+_NAMES = {"is_host": placement.is_host, "of_listed": _of_listed}
 _FRONTS = {
     (may_warn, number): compiled(f"functions of small arrays, {number}", text, may_warn=may_warn, names=_NAMES)
     for may_warn in (False, True)
@@ -268,6 +290,23 @@ _COMMON: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {
     np.where: (compiled("numpy.where", _THREE_TEXT), loops.in_c(np.where)),
 }
 """What most calls look like -> what computes them, and by what."""
+_LIKE_TEXT = """
+def make(general, function):
+    def front(*args, **kwargs):
+        if len(args) == 1 == len(kwargs) and not REPORTS:
+            (value,) = args
+            dtype = kwargs.get("dtype")
+            kind = type(dtype)
+            if type(value) is ndarray and (kind is type or kind is str) and dtype in DTYPES:
+                x = seen(value) else return general(value, dtype=dtype)
+                if 0 < x.size * 16 < config.offload_threshold and x.flags.c_contiguous:
+                    result = function(x.shape, dtype)
+                    return wrapped(result)
+        return general(*args, **kwargs)
+    return front
+"""
+_LIKE = compiled("functions of an array and a dtype", _LIKE_TEXT, names={"DTYPES": DTYPES})
+_LIKES: dict[Any, Callable[..., Any]] = {np.empty_like: np.empty, np.ones_like: np.ones, np.zeros_like: np.zeros}
 
 
 def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any]:
@@ -290,8 +329,9 @@ def with_spelling(general: Callable[..., Any], theirs: Any) -> Callable[..., Any
         if theirs in _COMMON:
             make, function = _COMMON[theirs]
             made = make(made, function)
-        return made
-    return making_function(of_small_matrices(general, theirs), theirs)
+    else:
+        made = making_function(of_small_matrices(general, theirs), theirs)
+    return _LIKE(made, _LIKES[theirs]) if theirs in _LIKES else made
 
 
 __all__ = ["SPELLINGS", "Spelling", "with_spelling"]

@@ -43,21 +43,9 @@ _KEYWORDS = tuple(
     map(
         sys.intern,
         (
-            *(
-                "axes",
-                "axis",
-                "bins",
-                "ddof",
-                "decimals",
-                "dtype",
-                "k",
-                "keepdims",
-                "kind",
-                "minlength",
-                "mode",
-                "order",
-            ),
-            *("rcond", "return_counts", "return_index", "return_inverse", "shift", "side", "weights"),
+            *("a_max", "a_min", "axes", "axis", "bins", "ddof", "decimals", "dtype", "dx", "k", "keepdims", "kind"),
+            *("left", "minlength", "mode", "order", "rcond", "return_counts", "return_index", "return_inverse"),
+            *("right", "rowvar", "shift", "side", "weights"),
         ),
     )
 )
@@ -380,7 +368,7 @@ def _wrap_items(call: _Anew, *, are_columns: bool) -> None:
 
 def anew(
     kind: type,
-    before: int,
+    before: int | None,
     function: Callable[..., Any],
     most: int,
     *,
@@ -393,14 +381,14 @@ def anew(
     Arrays are the host's up to `share` times the threshold, or by what has been learned if there is a weight, see
     `Op.host_weight`. In a tuple it may return the columns of a new array.
     """
-    code = _code(kind, most, share, weight, are_columns)
-    return filled(code, {_FUNCTION: id(function), _BEFORE: before})
+    code = _code(kind, most, share, weight, are_columns, is_last=before is not None)
+    return filled(code, {_FUNCTION: id(function)} | ({} if before is None else {_BEFORE: before}))
 
 
 @functools.cache
-def _code(kind: type, most: int, share: int, weight: float, are_columns: bool) -> bytes:
+def _code(kind: type, most: int, share: int, weight: float, are_columns: bool, *, is_last: bool) -> bytes:
     """Return the code of all such functions, with numbers that stand for what differs."""
-    call = _Anew(kind, _BEFORE, _ROOM)
+    call = _Anew(kind, _BEFORE if is_last else None, _ROOM)
     code = call.code
     call.begin_any(most)
     call.require_known(share, weight)

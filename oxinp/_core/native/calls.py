@@ -336,24 +336,26 @@ def _weight(name: str) -> float:
 def _anew(name: str, share: int = 1, *, are_columns: bool = False) -> _Maker:
     """Return what makes the code of a function by its name in NumPy, which is not looked for before; see `anew`."""
 
-    def make(kind: type, before: int) -> bytes:
+    def make(kind: type, before: int | None, lean: Any = None) -> bytes:
         function = attrgetter(name)(np)
         numpys = leaner.LEANER.get(name) or (getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(function))
         most = most_positional(function)
-        return anew(kind, before, numpys, most, share=share, weight=_weight(name), are_columns=are_columns)
+        return anew(kind, before, lean or numpys, most, share=share, weight=_weight(name), are_columns=are_columns)
 
-    return make
+    lean = leaner.NUMERICAL.get(name)
+    return make if lean is None else _or(partial(make, lean=lean), make)
 
 
 def _method_anew(name: str) -> _Maker:
     """Return what makes the code of a method by its name."""
 
-    def make(kind: type, before: int) -> bytes:
+    def make(kind: type, before: int | None, lean: Any = None) -> bytes:
         method = getattr(np.ndarray, name)
         most = most_positional(method)  # asked for now: that takes long
-        return anew(kind, before, method, most, weight=_weight(name), are_columns=name == "nonzero")
+        return anew(kind, before, lean or method, most, weight=_weight(name), are_columns=name == "nonzero")
 
-    return make
+    lean = leaner.NUMERICAL.get(name)
+    return make if lean is None else _or(partial(make, lean=lean), make)
 
 
 def _or(maker: _Maker, other: _Maker) -> _Maker:

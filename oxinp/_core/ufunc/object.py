@@ -164,6 +164,12 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         numpy_ufunc = self._row.numpy
         num_inputs = numpy_ufunc.nin
+        if not kwargs and not REPORTS:
+            if len(args) == num_inputs and _NUMBERS.issuperset(map(type, args)):
+                return call_numerical(numpy_ufunc, args, kwargs)
+            has_output = len(args) == num_inputs + 1 and numpy_ufunc.nout == 1 and type(args[-1]) is types.ndarray
+            if has_output and numpy_ufunc not in _WARNING_OF_OUTPUTS:
+                return self(*args[:-1], out=args[-1])
         if num_inputs == len(args) == 2 and not kwargs and numpy_ufunc.nout == 1:
             a, b = args
             are_ours = (type(a) is types.ndarray or type(type(a)) is types.scalar_type) and (
@@ -434,6 +440,7 @@ documentation.set_module(ufunc)
 
 
 _OUT = {"out"}
+_NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdFD")})
 _WARNING_OF_OUTPUTS = (np.maximum, np.minimum)  # where these are given by position
 
 
