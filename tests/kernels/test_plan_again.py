@@ -113,6 +113,58 @@ def test_sums_of_one_element_many_times():
     assert again is not None
 
 
+def compare_all(known, shape, steps, alignments):
+    """Compare the launches by arithmetic with a new planner's; return how many they are, 0 where there are none."""
+    again = known.all_again(shape, steps, alignments, H200)
+    arrays = list(starmap(Operand, zip([f64, f32], steps, alignments, strict=True)))
+    problem = shape, tuple(range(len(shape))), arrays, Operand(f64, ()), H200
+    wanted = reduce.Reduction(INPUTS, ADD, 2, SUM, f64, has_flags=True).plan(*problem)
+    assert known.plan(*problem) == wanted
+    if again is None:
+        return 0
+    launches = [again.first, again.second] if isinstance(again, Joined) else [again]
+    assert launches == [(step.kernel, step.grid, step.constants) for step in wanted.steps]
+    if isinstance(again, Joined):
+        assert again.scratch_nbytes == wanted.scratch_nbytes
+        assert [step.arguments for step in wanted.steps] == [(*outputs(1), SCRATCH, *inputs(2)), (*outputs(1), SCRATCH)]
+    else:
+        assert wanted.launch.arguments == (*outputs(1), *inputs(2))
+    return len(launches)
+
+
+def test_all_of_lines():
+    draw, found = random.Random(5), []
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64, has_flags=True)
+    for _ in range(NUM_PROBLEMS):
+        _, steps, alignments = draw_operands(draw, [f64, f32], [1, 1, 1, 1, 0, -1, 2, FAR // 40])
+        size = draw.choice([1, 2, 70, 3000, 50_000, 400_000, 3_000_000, 30_000_000]) + draw.randint(0, 40)
+        found.append(compare_all(known, (size,), tuple([(step,) for step in steps]), alignments))
+    assert found.count(2) > NUM_PROBLEMS // 8
+    assert found.count(1) > NUM_PROBLEMS // 8
+
+
+def test_all_of_matrices():
+    draw, found = random.Random(6), []
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64, has_flags=True)
+    for _ in range(NUM_PROBLEMS):
+        shape = draw.choice([1, 2, 40, 700, 3000, 3001]), draw.choice([1, 16, 31, 97, *[1008, 5000] * 3, 5001])
+        pitch = draw.choice([*[6000] * 9, 6001, shape[1], FAR // shape[0]])
+        first, *others = [(pitch, 1), (1, 0), (pitch, 0), (0, 1), (0, 0), (1, 6000), (pitch, 2), (-pitch, 1)]
+        steps = draw.choice([*[first] * 12, *others]), draw.choice([*[first] * 9, *others])
+        found.append(compare_all(known, shape, steps, (256, draw.choice([4, *[256] * 6]))))
+    assert found.count(2) > NUM_PROBLEMS // 8
+    assert found.count(1) > NUM_PROBLEMS // 16
+
+
+def test_all_of_others_is_planned():
+    known = reduce.Reduction(INPUTS, ADD, 2, SUM, f64)
+    for shape, steps in (((9, 8, 7), ((100, 10, 1),) * 2), ((9, 0), ((10, 1),) * 2), ((), ((), ()))):
+        assert known.all_again(shape, steps, (256, 256), H200) is None
+    assert (
+        reduce.Reduction(INPUTS, ADD, 2, FIRST_LARGEST, f64).all_again((900,), ((1,), (1,)), (256,) * 2, H200) is None
+    )
+
+
 SHAPES = {
     0: ([1, 2, 9, 40, 700, 3000], [1, 16, 31, *[32, 48, 96, 101, 1008] * 2]),
     1: ([1, 2, 9, *[40, 200] * 2, 3000], [1, 31, 96, 101, 1008, 5000, *[40_000, 200_001] * 2]),

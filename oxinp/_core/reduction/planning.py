@@ -52,11 +52,27 @@ def plan_again(bound: BoundOp, target: Layout | None) -> Plan | Again | Flagged 
             if near is not None:
                 keep_near(bound, near)
             return again
+    if len(wanted.axes) == graph.layout.ndim and (all_again := _all_of(bound, line, target)) is not None:
+        return all_again
     planner, problem = _problem(bound, target)
     made: Plan | None = None if planner is None else planner.plan_again(*problem, device().capability)
     if planner is not None and made is not None and line is not None and graph.layout.ndim == 1:
         planner.keep_line(*line, device().capability.num_sms, made)
     return made
+
+
+def _all_of(bound: BoundOp, line: Any, target: Layout | None) -> Again | Joined | None:
+    """Return how all elements of what is one loop, or a matrix, are reduced, if others have been."""
+    wanted: Reduced = bound.parameters
+    (graph,) = bound.graphs
+    planner = graph.structure.plans.get(key_of(wanted, bound.layouts[0] if target is None else target))
+    if planner is None or (line is None and len(graph.shape) != 2):
+        return None
+    if line is None:
+        operands = _operands_of(graph)
+        return None if operands is None else planner.all_again(graph.shape, *operands, device().capability)
+    size, steps, alignments = line
+    return planner.all_again((size,), tuple([(step,) for step in steps]), alignments, device().capability)  # type: ignore[no-any-return]
 
 
 def _matrix_of(planner: Any, graph: Graph, axis: int, target: Layout) -> Again | Flagged | Joined | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,15 @@ from oxinp._kernels.plan import ALIGNMENT, NUM_FLAGS, Argument, Launch, flagged,
 from oxinp._kernels.problem import MIN_COLUMNS
 from oxinp._kernels.reduce.columns import NUM_WARPS, ColumnsSpec
 from oxinp._kernels.reduce.loops import MAX_VECTOR, MIN_FOLDED, most_folded
-from oxinp._kernels.reduce.passes import MAX_COLUMN_ROUNDS, MAX_KEPT, MAX_SERIAL, UNITS_PER_LANE, Passes, Walk
+from oxinp._kernels.reduce.passes import (
+    MAX_COLUMN_ROUNDS,
+    MAX_KEPT,
+    MAX_SERIAL,
+    UNITS_PER_LANE,
+    Passes,
+    Walk,
+    key_of_all,
+)
 from oxinp._kernels.reduce.rows import BLOCK, WARP, RowsSpec
 
 if TYPE_CHECKING:
@@ -210,6 +219,41 @@ class KnownPasses(Passes):
         values = _shifted(own, shifts, last) if shifts else own
         return kernel, _ONE_BLOCK, (*values, 1, 0, 1, num_units, size - num_units * vector)
 
+    def all_again(
+        self, shape: tuple[int, ...], steps: tuple[tuple[int, ...], ...], alignments: tuple[int, ...], device: Device
+    ) -> Again | Joined | None:
+        """Return the launches of the plan for arrays of one dimension, or matrices, that are reduced to one element.
+
+        It is what `_rows` comes to for a single row that is cut in chunks, or of two loops, as far as kernels have been
+        made; parameters are those of `columns_again`. None where an array goes backwards, too.
+        """
+        if not steps or self.wants_index or self.op.wants_index or self.op.num_parameters:
+            return None
+        size, nbytes = math.prod(shape), 0
+        for own, type_ in zip(steps, self.types, strict=True):
+            last, touched = 0, type_.nbytes
+            for n, step in zip(shape, own, strict=True):
+                last += step * (n - 1)
+                touched *= n if step else 1
+                if step < 0 or n < 2:
+                    return None
+            if last >= MAX_INDEX_32:
+                return None
+            nbytes += touched
+        key = key_of_all(shape, steps, alignments)
+        walk = None if key is None else self._walks.get(key)
+        if walk is None or size >= MAX_INDEX_32:
+            return None
+        places = [(1, *own) for own in steps]
+        moves = tuple([own[loop] for (loops, _), own in zip(walk.chain.moves, places, strict=True) for loop in loops])
+        is_measured = nbytes >= MIN_TUNED_NBYTES
+        first = self._rows_launch(walk, (1, size), moves, 1, device, is_measured=is_measured, inner=shape[1:])
+        if first is None or first[1] == 1:
+            return first and first[0]
+        joining = self._joining or self.joining
+        second = joining.line_again(first[1], (1,), (ALIGNMENT,), device.num_sms)
+        return None if second is None else joined((first[0], second, first[1] * self.op.acc.nbytes))
+
     def columns_again(
         self,
         shape: tuple[int, int],
@@ -391,15 +435,19 @@ class KnownPasses(Passes):
         device: Device,
         *,
         is_measured: bool = False,
+        inner: tuple[int, ...] | None = None,
     ) -> tuple[Again, int] | None:
-        """Return what `_columns_launch` does of `_rows`."""
+        """Return what `_columns_launch` does of `_rows`.
+
+        Of what is all reduced to one element, `inner` is the extent of the inner one of two loops, () of a single one.
+        """
         num_rows, length = shape
         chain, vector, unroll, kernels = walk
         num_units = length // vector
         group, count, at_once, chunk = self.group_rows(num_rows, num_units, unroll, device.num_sms)
         num_chunks = -(-num_units // max(chunk, 1)) or 1
         is_split = num_chunks > 1
-        if is_split and num_rows < MIN_COLUMNS:
+        if is_split and num_rows < MIN_COLUMNS and inner is None:
             return None
         spec, kernel, choice = kernels.get((group, count, at_once, is_split), _NO_KERNEL)
         if kernel is None:
@@ -417,6 +465,8 @@ class KnownPasses(Passes):
         values = *moves, 1 if is_split else written, 0, num_rows, num_units, length - num_units * vector
         if is_split:
             values += (chunk, num_chunks, *magic(num_chunks))
+        if inner:
+            values += (inner[0] // vector, *magic(inner[0] // vector))
         blocks = -(-num_rows // (max(1, at_once) * max(group, BLOCK) // group))  # as `RowsSpec.block` has it
         return (kernel, (blocks * num_chunks, 1, 1), values), num_chunks
 

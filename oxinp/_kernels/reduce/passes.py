@@ -85,6 +85,22 @@ class Walk(NamedTuple):
     kernels: dict[tuple[int, ...], Any]
 
 
+def key_of_all(shape: tuple[int, ...], steps: tuple[tuple[int, ...], ...], alignments: tuple[int, ...]) -> Any:
+    """Return what the walk through arrays that are reduced to one element, and go forward, is kept by.
+
+    None where their dimensions are not one loop, or two in their order.
+    """
+    if len(shape) == 1:  # as `_line` has it
+        return tuple([min(step, 2) for (step,) in steps]), False, False, alignments
+    if len(shape) != 2:
+        return None
+    outer, inner = zip(*steps, strict=True)
+    if outer < inner or outer == tuple([step * shape[1] for step in inner]):  # see `collapse`
+        return None
+    pitches = [step % MAX_VECTOR or (step and MAX_VECTOR) for step in outer]
+    return ("all", shape[1] % MAX_VECTOR, *[min(step, 2) for step in inner], *pitches, *alignments)
+
+
 class Passes(Planner):
     """The passes of the reduction of one value of a chain, for any shape, axes and layouts.
 
@@ -211,7 +227,12 @@ class Passes(Planner):
         loops = self._collapse(shape, axes, arrays, output)
         loop = column_loop(loops, arrays)
         if loop is None:
-            return self._rows(loops, self._walk(loops, arrays, kept_innermost=False), num_sms)
+            walk = self._walk(loops, arrays, kept_innermost=False)
+            steps, (extents, moves, _) = tuple([x.strides for x in arrays]), loops.reduced
+            if has_line and not is_indexed and extents == shape and moves == steps and walk.chain.index_bits == 32:
+                key = key_of_all(shape, steps, tuple([x.alignment for x in arrays]))
+                walk = walk if key is None else self._keep_walk(key, walk)
+            return self._rows(loops, walk, num_sms)
         kept = loops.kept
         loops = ReduceLoops(kept.reordered([*(d for d in range(len(kept.shape)) if d != loop), loop]), loops.reduced)
         return self._columns(loops, self._walk(loops, arrays, kept_innermost=True), num_sms, may_join)
