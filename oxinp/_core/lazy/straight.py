@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 MAX_NDIM = 2  # of parts whose launches take arithmetic; of others there has to be a program
 COPIED_NBYTES = 1 << 16  # which the driver has read when it returns, whatever is queued
+LARGE_NBYTES = 1 << 25  # of a matrix whose rows are copied rather than the operand computed: two passes over it less
 NUMBERS = {kind: scalar(kind).structure for kind in (int, float, complex)}
 
 _Chain = tuple["Structure", tuple[Any, ...], tuple[Any, ...], int, "Graph | None"]
@@ -128,8 +129,8 @@ def _overlapping(storage: Storage, layout: Layout, chain: _Chain) -> list[int]:
 def _copied(operand: Handle, storage: Storage, layout: Layout, chain: _Chain, places: list[int]) -> _Chain | None:
     """Return a chain of the same values that reads nothing of a matrix that is written to before it is, in an attempt.
 
-    Rows and columns that are the same all over it are copied, as those of an elimination are; else all is computed.
-    None where it has to be recorded.
+    Rows and columns that are the same all over it, as those of an elimination are, are copied where it is large; else
+    all is computed. None where it has to be recorded.
 
     Parameters
     ----------
@@ -146,7 +147,8 @@ def _copied(operand: Handle, storage: Storage, layout: Layout, chain: _Chain, pl
     for place in places:
         where = seen[place]
         axes = [axis for axis, step in enumerate(where.strides) if step]
-        if len(axes) > 1 or not where.is_aligned or (structure.nodes and pending[0].leaves is not seen):
+        is_line = len(axes) < 2 and where.is_aligned
+        if not is_line or (structure.nodes and (layout.nbytes < LARGE_NBYTES or pending[0].leaves is not seen)):
             break
         size, step = (where.shape[axes[0]], where.strides[axes[0]]) if axes else (1, 0)
         leaves[place] = _copied_line(line_layout(where.dtype, size, step, where.offset), entries[place], mask)

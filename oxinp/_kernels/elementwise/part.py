@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from oxinp._ptx.value import Value
 
 BLOCK = 256
-UNITS = 2
+UNITS = 4
 
 
 class PartSpec(Frozen):
