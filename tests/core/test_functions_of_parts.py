@@ -277,3 +277,16 @@ def test_ranges_of_new_sizes_are_not_planned(monkeypatch):
     monkeypatch.setattr("oxinp._kernels.elementwise.plan.Elementwise.plan", None)
     for n in (52, 60, 75):
         assert_same(np.arange(n * 1.0), numpy.arange(n * 1.0))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "std", "any"])
+def test_reductions_of_ever_new_sizes(name):
+    x = numpy.random.default_rng(1).standard_normal((460, 900))
+    ours = np.asarray(x) * 1
+    np.evaluate(ours)
+    for n in (*range(420, 424), 300, 421):
+        for axis in (None, 0, 1):
+            found = [getattr(part, name)(axis=axis) for part in (ours[:n, n:], ours[:n], ours[:n, ::2] * 2)]
+            wanted = [getattr(part, name)(axis=axis) for part in (x[:n, n:], x[:n], x[:n, ::2] * 2)]
+            for mine, theirs in zip(found, wanted, strict=True):
+                numpy.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-13)
