@@ -35,6 +35,10 @@ JOINED = {
     "stack matrices between": lambda xp, a, b, i: xp.stack((a[i:, i:], b[i:, i:]), 1),
     "stack behind": lambda xp, a, b, i: xp.stack((a[i:, i:], b[i:, i:]), -1),
     "stack transposed": lambda xp, a, b, i: xp.stack((a[i:].T, b[i:].T)),
+    "vstack of matrices": lambda xp, a, b, i: xp.vstack([a[i:, i:], b[:i, i:]]),
+    "hstack of lines": lambda xp, a, b, i: xp.hstack([a[i, i:], b[i:, i]]),
+    "hstack of elements": lambda xp, a, b, i: xp.hstack([a[i, i : i + 1].reshape(()), b[i, 0:1].reshape(())]),
+    "hstack of both": lambda xp, a, b, i: xp.hstack([a[i, i:], b[0]]),
     "vstack": lambda xp, a, b, i: xp.vstack([a[i, i:], b[i, i:]]),
     "hstack": lambda xp, a, b, i: xp.hstack([a[i:, i:], b[i:, :i]]),
     "column_stack": lambda xp, a, b, i: xp.column_stack([a[i:, i], b[i:, i]]),
@@ -104,7 +108,19 @@ def test_as_numpy(call, stats):
 
 @pytest.mark.parametrize(
     "name",
-    ["concatenate", "concatenate columns", "stack", "stack matrices", "dot", "tensordot", "norm", "triu", "cumsum"],
+    [
+        "vstack",
+        "hstack",
+        "concatenate",
+        "concatenate columns",
+        "stack",
+        "stack matrices",
+        "dot",
+        "tensordot",
+        "norm",
+        "triu",
+        "cumsum",
+    ],
 )
 def test_general_front_is_not_asked(name, monkeypatch):
     a, b = np.asarray(A) * 1, np.asarray(B) * 1
