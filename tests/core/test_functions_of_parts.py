@@ -80,6 +80,13 @@ OTHERS = {
     "einsum to columns": lambda xp, a, b, i: xp.einsum("ij,kj->ki", a[i:, i:], b[i:, i:]),
     "einsum of one row": lambda xp, a, b, i: xp.einsum("ij,j->i", a[i : i + 1, i:], b[i, i:]),
     "einsum reversed": lambda xp, a, b, i: xp.einsum("ij,j->i", a[i:, i:][::-1, ::-1], b[i, i:]),
+    "diff": lambda xp, a, b, i: xp.diff(a[i:, i:]),
+    "diff of rows": lambda xp, a, b, i: xp.diff(a[i:, i:], axis=0),
+    "diff of one row": lambda xp, a, b, i: xp.diff(a[i : i + 1, i:], 1, 0),
+    "diff of columns": lambda xp, a, b, i: xp.diff(a.T[i:, i:], axis=-2),
+    "diff twice": lambda xp, a, b, i: xp.diff(a[i:, i:], 2),
+    "diff of what is after": lambda xp, a, b, i: xp.diff(a[i:, i:], append=0.0),
+    "diff of truth": lambda xp, a, b, i: xp.diff(a[i:, i:] > 0),
     "cumsum": lambda xp, a, b, i: xp.cumsum(a[i:, i:], axis=1),
     "sum in a dtype": lambda xp, a, b, i: a[i:, i:].sum(axis=1, dtype="f8"),
 }
@@ -201,6 +208,8 @@ def test_view_of_the_whole_is_assigned():
         lambda xp, a: xp.dot(a[1:, 1:], a[2:, 2:]),
         lambda xp, a: xp.tensordot(a[1:, 1:], a[2:, 2:], axes=1),
         lambda xp, a: xp.copyto(a[1:, 1:], a[2:, 2:]),
+        lambda xp, a: xp.diff(a[1:, 1:], axis=2),
+        lambda xp, a: xp.diff(a[1:, 1:], -1),
     ],
 )
 def test_refused_as_numpy_does(wrong):
