@@ -500,13 +500,28 @@ def _joined(tup: Any, ndim: int, axis: int, dtype: Any = None, casting: str = "s
     return concatenate(parts, axis, dtype=dtype, casting=casting)
 
 
-@implements("vstack", "row_stack")
+def _stacked_rows(tup: Any, *others: Any, **options: Any) -> Any:
+    """Return arrays of the device that are alike below each other; None for anything else."""
+    if others or options or not _are_on_device(tup):
+        return None
+    ndim = (tup[0]._known or tup[0]._layout).ndim
+    return _stacked(tup) if ndim == 1 else _concatenated(tup) if ndim else None
+
+
+@implements("vstack", "row_stack", ahead=_stacked_rows, of_lists=True)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """See `numpy.vstack`."""
     return _joined(tup, 2, 0, dtype, casting)
 
 
-@implements("hstack")
+def _stacked_columns(tup: Any, *others: Any, **options: Any) -> Any:
+    """Return arrays of the device that are alike beside each other; None for anything else."""
+    if others or options or not _are_on_device(tup):
+        return None
+    return _concatenated(tup, min(1, (tup[0]._known or tup[0]._layout).ndim - 1))
+
+
+@implements("hstack", ahead=_stacked_columns, of_lists=True)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
     """See `numpy.hstack`."""
     parts = _all_ours(tup)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._api.fronts import as_ours, implements
+from oxinp._api.rebound import rebound
 from oxinp._core.host.exchange import is_array
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.placement import may_be_host
@@ -92,6 +93,20 @@ def round(a: Any, decimals: Any = 0, out: Any = None) -> Any:
         a = a.copy()  # which are the two orders that NumPy keeps
     scale = 10.0 ** abs(decimals)
     return rint(a * scale) / scale if decimals > 0 else rint(a / scale) * scale
+
+
+def _difference(a: Any, n: Any = 1, axis: Any = -1, *others: Any, **options: Any) -> Any:
+    """Return the differences of neighbours in numbers that are on the device; None for anything else."""
+    layout = a._known or a._layout
+    if others or options or type(n) is not int or n != 1 or type(axis) is not int or layout.dtype.kind not in "iufc":
+        return None
+    if not -layout.ndim <= axis < layout.ndim:
+        return None
+    before = (slice(None),) * (axis % layout.ndim)
+    return a[(*before, slice(1, None))] - a[(*before, slice(None, -1))]  # as NumPy's code has it
+
+
+implements("diff", ahead=_difference)(rebound(np.diff))
 
 
 @implements("ediff1d")

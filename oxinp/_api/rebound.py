@@ -30,7 +30,7 @@ _MAKE_ARRAYS = (
 # THE ROWS. The result of these is as large as their arrays ...
 _OF_ARRAYS = (
     "allclose angle append apply_over_axes array_equal array_equiv asarray_chkfinite average block corrcoef cov cross "
-    "delete diag_indices_from diff fix gradient histogram2d histogram_bin_edges histogramdd imag iscomplex "
+    "delete diag_indices_from fix gradient histogram2d histogram_bin_edges histogramdd imag iscomplex "
     "isclose isneginf isposinf isreal nan_to_num polyadd polyder polyfit polyint polysub polyval "
     "real_if_close require roots setxor1d sinc sort_complex trapezoid tril_indices_from trim_zeros "
     "triu_indices_from unwrap"

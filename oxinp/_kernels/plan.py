@@ -28,20 +28,23 @@ Again = tuple["Kernel", Grid, tuple[int, ...]]
 
 
 class Joined(NamedTuple):
-    """A plan of two launches like one before, by which no parameters but constants follow the inputs.
+    """A plan of two launches like one before.
 
     Attributes
     ----------
     first : Again
         Its parameters are the output, the workspace, the inputs and constants; it leaves results in the workspace.
     second : Again
-        Its parameters are the output, the workspace and constants.
+        Its parameters are the output, the workspace, the last inputs and constants.
     scratch_nbytes : int
+    num_taken : int
+        How many inputs the second launch takes.
     """
 
     first: Again
     second: Again
     scratch_nbytes: int
+    num_taken: int = 0
 
 
 class Flagged(NamedTuple):

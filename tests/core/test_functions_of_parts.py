@@ -35,6 +35,10 @@ JOINED = {
     "stack matrices between": lambda xp, a, b, i: xp.stack((a[i:, i:], b[i:, i:]), 1),
     "stack behind": lambda xp, a, b, i: xp.stack((a[i:, i:], b[i:, i:]), -1),
     "stack transposed": lambda xp, a, b, i: xp.stack((a[i:].T, b[i:].T)),
+    "vstack of matrices": lambda xp, a, b, i: xp.vstack([a[i:, i:], b[:i, i:]]),
+    "hstack of lines": lambda xp, a, b, i: xp.hstack([a[i, i:], b[i:, i]]),
+    "hstack of elements": lambda xp, a, b, i: xp.hstack([a[i, i : i + 1].reshape(()), b[i, 0:1].reshape(())]),
+    "hstack of both": lambda xp, a, b, i: xp.hstack([a[i, i:], b[0]]),
     "vstack": lambda xp, a, b, i: xp.vstack([a[i, i:], b[i, i:]]),
     "hstack": lambda xp, a, b, i: xp.hstack([a[i:, i:], b[i:, :i]]),
     "column_stack": lambda xp, a, b, i: xp.column_stack([a[i:, i], b[i:, i]]),
@@ -76,6 +80,13 @@ OTHERS = {
     "einsum to columns": lambda xp, a, b, i: xp.einsum("ij,kj->ki", a[i:, i:], b[i:, i:]),
     "einsum of one row": lambda xp, a, b, i: xp.einsum("ij,j->i", a[i : i + 1, i:], b[i, i:]),
     "einsum reversed": lambda xp, a, b, i: xp.einsum("ij,j->i", a[i:, i:][::-1, ::-1], b[i, i:]),
+    "diff": lambda xp, a, b, i: xp.diff(a[i:, i:]),
+    "diff of rows": lambda xp, a, b, i: xp.diff(a[i:, i:], axis=0),
+    "diff of one row": lambda xp, a, b, i: xp.diff(a[i : i + 1, i:], 1, 0),
+    "diff of columns": lambda xp, a, b, i: xp.diff(a.T[i:, i:], axis=-2),
+    "diff twice": lambda xp, a, b, i: xp.diff(a[i:, i:], 2),
+    "diff of what is after": lambda xp, a, b, i: xp.diff(a[i:, i:], append=0.0),
+    "diff of truth": lambda xp, a, b, i: xp.diff(a[i:, i:] > 0),
     "cumsum": lambda xp, a, b, i: xp.cumsum(a[i:, i:], axis=1),
     "sum in a dtype": lambda xp, a, b, i: a[i:, i:].sum(axis=1, dtype="f8"),
 }
@@ -104,7 +115,19 @@ def test_as_numpy(call, stats):
 
 @pytest.mark.parametrize(
     "name",
-    ["concatenate", "concatenate columns", "stack", "stack matrices", "dot", "tensordot", "norm", "triu", "cumsum"],
+    [
+        "vstack",
+        "hstack",
+        "concatenate",
+        "concatenate columns",
+        "stack",
+        "stack matrices",
+        "dot",
+        "tensordot",
+        "norm",
+        "triu",
+        "cumsum",
+    ],
 )
 def test_general_front_is_not_asked(name, monkeypatch):
     a, b = np.asarray(A) * 1, np.asarray(B) * 1
@@ -185,6 +208,8 @@ def test_view_of_the_whole_is_assigned():
         lambda xp, a: xp.dot(a[1:, 1:], a[2:, 2:]),
         lambda xp, a: xp.tensordot(a[1:, 1:], a[2:, 2:], axes=1),
         lambda xp, a: xp.copyto(a[1:, 1:], a[2:, 2:]),
+        lambda xp, a: xp.diff(a[1:, 1:], axis=2),
+        lambda xp, a: xp.diff(a[1:, 1:], -1),
     ],
 )
 def test_refused_as_numpy_does(wrong):
@@ -277,3 +302,16 @@ def test_ranges_of_new_sizes_are_not_planned(monkeypatch):
     monkeypatch.setattr("oxinp._kernels.elementwise.plan.Elementwise.plan", None)
     for n in (52, 60, 75):
         assert_same(np.arange(n * 1.0), numpy.arange(n * 1.0))
+
+
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "std", "any"])
+def test_reductions_of_ever_new_sizes(name):
+    x = numpy.random.default_rng(1).standard_normal((460, 900))
+    ours = np.asarray(x) * 1
+    np.evaluate(ours)
+    for n in (*range(420, 424), 300, 421):
+        for axis in (None, 0, 1):
+            found = [getattr(part, name)(axis=axis) for part in (ours[:n, n:], ours[:n], ours[:n, ::2] * 2)]
+            wanted = [getattr(part, name)(axis=axis) for part in (x[:n, n:], x[:n], x[:n, ::2] * 2)]
+            for mine, theirs in zip(found, wanted, strict=True):
+                numpy.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-13)

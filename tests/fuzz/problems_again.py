@@ -87,7 +87,7 @@ def _hold(again: Any, wanted: Plan) -> None:
         return
     launches = [(step.kernel, step.grid, step.constants) for step in wanted.steps]
     if isinstance(again, Flagged | Joined):
-        *made, scratch_nbytes = again
+        made, scratch_nbytes = [again.again] if isinstance(again, Flagged) else [*again[:2]], again.scratch_nbytes
         assert scratch_nbytes == wanted.scratch_nbytes, (scratch_nbytes, wanted)
     else:
         made = [again]

@@ -12,7 +12,7 @@ from oxinp._kernels.elementwise import plan as elementwise
 from oxinp._kernels.plan import FLAGS, SCRATCH, Flagged, Joined, inputs, outputs
 from oxinp._kernels.problem import Instr, Operand
 from oxinp._kernels.reduce import plan as reduce
-from oxinp._kernels.reduce.operators import extremum_at
+from oxinp._kernels.reduce.operators import extremum_at, mean
 from oxinp._ptx.types import f32, f64
 from tests.kernels.machine import TINY_DEVICE
 from tests.kernels.operations import sum_op
@@ -27,6 +27,7 @@ def add(k, x, y):
 
 
 SUM = sum_op(np.dtype(float))
+MEAN = mean(f64, is_masked=False)
 FIRST_LARGEST = extremum_at(f64, -np.inf, is_max=True)
 INPUTS = [(f64, True), (f32, True)]
 ADD = [Instr(add, f64, (0, 1))]
@@ -242,7 +243,8 @@ def test_sums_along_an_axis(axis, has_flags):
             assert wanted.launch.arguments == (*outputs(1), SCRATCH, FLAGS, *inputs(2))
         elif isinstance(again, Joined):
             num_joined += 1
-            first, second, scratch_nbytes = again
+            first, second, scratch_nbytes, num_taken = again
+            assert num_taken == 0
             assert [first, second] == launches
             assert scratch_nbytes == wanted.scratch_nbytes
             out, scratch, *taken = wanted.steps[0].arguments
@@ -255,6 +257,46 @@ def test_sums_along_an_axis(axis, has_flags):
     are_flagged = has_flags and not axis
     assert (num_flagged if are_flagged else num_joined) > NUM_PROBLEMS // 30
     assert not (num_joined if are_flagged else num_flagged)
+
+
+@pytest.mark.parametrize("has_flags", [False, True])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_means(axis, has_flags):
+    """What is divided by after all has been summed up is an input that the last launch takes."""
+    draw, inputs_ = random.Random(8), [*INPUTS, (f64, False)]
+    known = reduce.Reduction(inputs_, ADD, 3, MEAN, f64, has_flags=has_flags)
+    find = {0: known.columns_again, 1: known.rows_again}.get(axis)
+    counts = {Flagged: 0, Joined: 0, tuple: 0}
+    for _ in range(NUM_PROBLEMS // 2):
+        shape = draw.choice([2, 40, 700, 3000, 20_000]), draw.choice([16, 31, 97, 1008, 5000, 100_000])
+        pitch = draw.choice([200_000, 200_001, shape[1]])
+        steps = ((pitch, 1), draw.choice([(pitch, 1), (pitch, 1), (0, 1)]))
+        arrays = list(starmap(Operand, zip([f64, f32], steps, (256, 256), strict=True)))
+        output = Operand(f64, () if axis is None else (1,))
+        problem = shape, (0, 1) if axis is None else (axis,), arrays, output, H200
+        wanted = known.plan(*problem)
+        assert wanted == reduce.Reduction(inputs_, ADD, 3, MEAN, f64, has_flags=has_flags).plan(*problem)
+        if find is None:
+            again = known.all_again(shape, steps, (256, 256), H200)
+        else:
+            again = find(shape, steps, (256, 256), 1, H200)
+        if again is None:
+            continue
+        counts[type(again)] += 1
+        launches = [(step.kernel, step.grid, step.constants) for step in wanted.steps]
+        if isinstance(again, Joined):
+            assert [again.first, again.second] == launches
+            assert (again.scratch_nbytes, again.num_taken) == (wanted.scratch_nbytes, 1)
+            assert wanted.steps[0].arguments == (*outputs(1), SCRATCH, *inputs(3))
+            assert wanted.steps[1].arguments == (*outputs(1), SCRATCH, *inputs(1, 2))
+        elif isinstance(again, Flagged):
+            assert ([again.again], again.scratch_nbytes) == (launches, wanted.scratch_nbytes)
+            assert wanted.launch.arguments == (*outputs(1), SCRATCH, FLAGS, *inputs(3))
+        else:
+            assert [again] == launches
+            assert wanted.launch.arguments == (*outputs(1), *inputs(3))
+    assert counts[Flagged if has_flags and axis == 0 else Joined] > 9
+    assert sum(counts.values()) > NUM_PROBLEMS // 8
 
 
 @pytest.mark.parametrize("axis", SHAPES)

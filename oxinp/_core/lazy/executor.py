@@ -325,7 +325,7 @@ def run_again(
 
 def run_joined(joined: Joined, nbytes: int, leaves: tuple[Any, ...], ptr: int | None = None) -> Any:
     """Run two launches like ones before; parameters and what is returned are as of `run_again`."""
-    (kernel, grid, constants), (joining, joining_grid, last), scratch_nbytes = joined
+    (kernel, grid, constants), (joining, joining_grid, last), scratch_nbytes, num_taken = joined
     version, launch, backend = _ANYWHERE.get(keyed(kernel) if here.are_several else kernel, _NOWHERE)
     joining_version, launch_joining, _ = _ANYWHERE.get(keyed(joining) if here.are_several else joining, _NOWHERE)
     if launch is None or launch_joining is None or not version == joining_version == config.version:
@@ -333,8 +333,9 @@ def run_joined(joined: Joined, nbytes: int, leaves: tuple[Any, ...], ptr: int | 
     scratch = backend.allocate(scratch_nbytes)  # held while the launches are queued
     buffer = backend.allocate(nbytes) if ptr is None else None
     out = ptr if buffer is None else buffer.ptr
-    launch(grid, out, scratch.ptr, *[getattr(entry, "ptr", entry) for entry in leaves], *constants)
-    launch_joining(joining_grid, out, scratch.ptr, *last)
+    parameters = [getattr(entry, "ptr", entry) for entry in leaves]
+    launch(grid, out, scratch.ptr, *parameters, *constants)
+    launch_joining(joining_grid, out, scratch.ptr, *parameters[len(parameters) - num_taken :], *last)
     return buffer or True
 
 

@@ -219,7 +219,8 @@ def assign(array: Handle, layout: Layout, value: Handle) -> bool:
     if structure.dtype is not layout.dtype:
         return False
     own = array._known or array._layout
-    if layout.size == own.size and layout.same(own) and (array._view is None or _is_whole(storage, layout)):
+    is_all = layout.size == own.size and layout.same(own)
+    if is_all and (array._view is None or value._held is storage or _is_whole(storage, layout)):
         return False
     if structure.nodes:
         if CALLS and graph is not None and layout.ndim < 2 and row_launches.is_worth_a_look(graph, entries, layout):

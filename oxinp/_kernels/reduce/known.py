@@ -227,7 +227,7 @@ class KnownPasses(Passes):
         It is what `_rows` comes to for a single row that is cut in chunks, or of two loops, as far as kernels have been
         made; parameters are those of `columns_again`. None where an array goes backwards, too.
         """
-        if not steps or self.wants_index or self.op.wants_index or self.op.num_parameters:
+        if not steps or self.wants_index or self.op.wants_index:
             return None
         size, nbytes = math.prod(shape), 0
         for own, type_ in zip(steps, self.types, strict=True):
@@ -252,7 +252,7 @@ class KnownPasses(Passes):
             return first and first[0]
         joining = self._joining or self.joining
         second = joining.line_again(first[1], (1,), (ALIGNMENT,), device.num_sms)
-        return None if second is None else joined((first[0], second, first[1] * self.op.acc.nbytes))
+        return None if second is None else self._joined(first[0], second, first[1])
 
     def columns_again(
         self,
@@ -328,7 +328,7 @@ class KnownPasses(Passes):
         num_folded: int = 1,
     ) -> tuple[Again, int] | None:
         """Return the first launch of these, of so many rows in each, and how many results it leaves for each."""
-        if self.wants_index or self.op.wants_index or self.op.num_parameters:
+        if self.wants_index or self.op.wants_index:
             return None
         if num_kept < 2 or length < 2 or num_kept * length >= MAX_INDEX_32:
             return None
@@ -367,7 +367,11 @@ class KnownPasses(Passes):
         again, num_chunks = first
         joining, num_rows = self._joining or self.joining, num_chunks * num_folded
         second = joining.rows_again((width, num_rows), ((1, width),), (ALIGNMENT,), written, device)
-        return None if second is None else joined((again, second, num_rows * width * self.op.acc.nbytes))
+        return None if second is None else self._joined(again, second, num_rows * width)
+
+    def _joined(self, first: Again, second: Any, num_partial: int) -> Joined:
+        """Return two launches, the first of which leaves so many results in the workspace."""
+        return joined((first, second, num_partial * self.op.acc.nbytes, self.op.num_parameters))  # type: ignore[no-any-return]
 
     def in_two(self, first: tuple[Again, int], width: int, written: int, device: Device) -> Joined | None:
         """Return the launches of a reduction to a vector, of which the first leaves several results for each.
@@ -393,7 +397,7 @@ class KnownPasses(Passes):
         (loops, _), *_ = found.chain.moves
         values = (*[(width, 1)[loop] for loop in loops],)
         second = joining._columns_launch(found, (num_chunks, width), values, written, device)
-        return None if second is None else joined((again, second[0], num_chunks * width * self.op.acc.nbytes))
+        return None if second is None else self._joined(again, second[0], num_chunks * width)
 
     def rows_again(
         self,
@@ -473,7 +477,7 @@ class KnownPasses(Passes):
     def _meet_alike(self, key: tuple[Any, ...]) -> Alike | None:
         """Find what `columns_again` and `rows_again` need of matrices that lie like this, and keep it."""
         axis, steps, alignments, written, rest = key
-        if not steps or self.wants_index or self.op.wants_index or self.op.num_parameters or written < 0:
+        if not steps or self.wants_index or self.op.wants_index or written < 0:
             return None
         nbytes, votes = [0, 0, 0, 0], [0, 0, 0, 0]
         for own, type_ in zip(steps, self.types, strict=True):
