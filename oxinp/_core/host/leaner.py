@@ -239,13 +239,13 @@ def meshgrid(*arrays: Any, **kwargs: Any) -> Any:
     )
     if not is_usual or not all(_is_plain(x) and x.ndim == 1 for x in arrays):
         return NotImplemented
-    x, y = arrays
-    columns, rows = (y, x) if kwargs.get("indexing") == "ij" else (x, y)
+    is_matrix = kwargs.get("indexing") == "ij"
+    columns, rows = arrays[::-1] if is_matrix else arrays
     shape = rows.size, columns.size
     along, down = np.empty(shape, columns.dtype), np.empty(shape, rows.dtype)
     along[...] = columns
     down[...] = rows[:, None]
-    return (down, along) if columns is y else (along, down)
+    return (down, along) if is_matrix else (along, down)
 
 
 def triu_indices(n: Any, k: Any = 0, m: Any = None) -> Any:
