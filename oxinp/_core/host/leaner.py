@@ -1,7 +1,7 @@
 """NumPy's functions that Python writes, in fewer steps where arguments are the usual ones: the same loops in order.
 
-Each takes NumPy's arrays and plain values, and leaves what is less usual to NumPy's function. Machine code calls them
-in the place of that, where arrays are small.
+Each takes NumPy's arrays and plain values, and leaves what is less usual to NumPy's function, or says so by
+`NotImplemented`. Machine code and `fallback.on_hosts` call them in the place of that, where arrays are small.
 """
 
 from __future__ import annotations
