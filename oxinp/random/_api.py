@@ -318,7 +318,7 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
             if self._ending is not None:
                 self._settle()
             numpys = _NUMPYS(_NUMPYS.bit_generator.__get__(self))  # whose own code does not ask us
-            return of_elements(getattr(numpys, name), args)
+            return of_elements(getattr(numpys, name), args, f"random.Generator.{name}")
 
     def _order(self, size: int) -> Any:
         """Positions in a shuffled order, from the device; None where NumPy is to draw them."""
@@ -339,7 +339,7 @@ class Generator(_GeneratorMethods, metaclass=TakesNumpys):  # type: ignore[misc]
             with self._mutex:
                 if self._ending is not None:
                     self._settle()
-                if shuffled(_NUMPYS.shuffle.__get__(self), (x,)):
+                if shuffled(_NUMPYS.shuffle.__get__(self), (x,), "random.Generator.shuffle"):
                     return
         if not shuffling.shuffle(x, axis, self._order):
             _GeneratorMethods.shuffle(self, x, axis)

@@ -376,7 +376,7 @@ def _method(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
         if name in _OF_ELEMENTS:
             with self._mutex:
                 settle(self)
-                found = _of_elements(name, numpys.__get__(self), args, kwargs)
+                found = _of_elements(name, numpys.__get__(self), args, kwargs, f"random.RandomState.{name}")
             if found is not NOT_DONE:
                 return found
         drawn = attempt(self, args, kwargs)
@@ -394,7 +394,9 @@ _OF_CHOICE = ("size", "replace", "p")
 _OF_ELEMENTS = ("choice", "permutation", "shuffle")
 
 
-def _of_elements(name: str, numpys: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _of_elements(
+    name: str, numpys: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], counted: str
+) -> Any:
     """What NumPy draws of a small array on the host, see `small`; `NOT_DONE` of others."""
     if kwargs:
         words = _OF_CHOICE[len(args) - 1 :] if name == "choice" and args else ()
@@ -402,14 +404,14 @@ def _of_elements(name: str, numpys: Callable[..., Any], args: tuple[Any, ...], k
             return NOT_DONE
         args = *args, *[kwargs.get(word, word == "replace" or None) for word in words]
     if name in _WRITTEN:
-        return None if shuffled(numpys, args) else NOT_DONE
-    return of_elements(numpys, args)
+        return None if shuffled(numpys, args, counted) else NOT_DONE
+    return of_elements(numpys, args, counted)
 
 
 def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
     numpys, attempt = getattr(np.random, name), _checked(draw)
     place, has_place = _PLACES.get(name), name in _PLACES
-    num_parameters = place or 0
+    num_parameters, counted = place or 0, f"random.{name}"
 
     def function(*args: Any, **kwargs: Any) -> Any:
         if has_place and not args and not kwargs:
@@ -419,11 +421,11 @@ def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
         if has_place and is_small(args, kwargs, place, _QUIET):
             found = numpys(*args, **kwargs)
             return wrap_host(found) if type(found) is np.ndarray else found
-        if name in _OF_ELEMENTS and (found := _of_elements(name, numpys, args, kwargs)) is not NOT_DONE:
+        if name in _OF_ELEMENTS and (found := _of_elements(name, numpys, args, kwargs, counted)) is not NOT_DONE:
             return found
         drawn = attempt(SHARED, args, kwargs)
         if drawn is None:
-            return call(numpys, args, kwargs, name=f"random.{name}", mutates=_WRITTEN.get(name, OUT))
+            return call(numpys, args, kwargs, name=counted, mutates=_WRITTEN.get(name, OUT))
         return None if drawn is NOTHING else drawn
 
     return describe(function, numpys, f"random.{name}")  # type: ignore[no-any-return]

@@ -11,6 +11,7 @@ import numpy as np
 
 from oxinp._config import config
 from oxinp._core.host.fallback import NOT_DONE, first_written, on_hosts
+from oxinp._core.host.fallback import count as count_fallback
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp.random.transformed import SCALARS
 
@@ -81,7 +82,7 @@ def at_once(
     return decorate
 
 
-def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
     """Return what NumPy draws of the elements of a small array on the host, or of so many numbers.
 
     Parameters
@@ -90,6 +91,8 @@ def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         NumPy's function, or a method of a generator of its own, whose lock is held.
     args : tuple
         An array or a list first, or how many numbers; a size second, if any.
+    name : str
+        What a fallback is counted as.
 
     Returns
     -------
@@ -97,7 +100,7 @@ def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         `NOT_DONE` for all other arguments.
     """
     kind = type(args[0]) if args else None
-    if kind is not types.ndarray and kind is not int and kind is not list:
+    if config.fallback != "silent" or (kind is not types.ndarray and kind is not int and kind is not list):
         return NOT_DONE
     size = args[1] if len(args) > 1 else None
     count = 0 if size is None else size if type(size) is int else _count(size) if type(size) is tuple else inf
@@ -113,10 +116,13 @@ def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         found = numpys(*args)  # which may be a part of more
         return found.copy() if type(found) is _NumpyArray and found.base is not None else found
 
-    return on_hosts(draw, args, {}, is_placed=True, room=count * _WIDEST, needs_array=False)
+    found = on_hosts(draw, args, {}, is_placed=True, room=count * _WIDEST, needs_array=False)
+    if found is not NOT_DONE:
+        count_fallback(name)
+    return found
 
 
-def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...]) -> bool:
+def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) -> bool:
     """Have NumPy shuffle a small array on the host, or what is none of ours; False, and nothing done, of all else."""
     if len(args) != 1:
         return False
@@ -124,7 +130,12 @@ def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...]) -> bool:
     if type(x) is list or type(x) is _NumpyArray:
         numpys(x)  # whatever a list holds: it is to be in another order itself
         return True
-    return type(x) is types.ndarray and x.nbytes < config.offload_threshold and first_written(numpys, args) is None
+    if config.fallback != "silent" or type(x) is not types.ndarray or x.nbytes >= config.offload_threshold:
+        return False
+    is_done: bool = first_written(numpys, args) is None
+    if is_done:
+        count_fallback(name)
+    return is_done
 
 
 __all__ = ["PLAIN", "at_once", "is_small", "of_elements", "shuffled"]

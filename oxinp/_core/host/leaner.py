@@ -1,7 +1,7 @@
 """NumPy's functions that Python writes, in fewer steps where arguments are the usual ones: the same loops in order.
 
-Each takes NumPy's arrays and plain values, and leaves what is less usual to NumPy's function. Machine code calls them
-in the place of that, where arrays are small.
+Each takes NumPy's arrays and plain values, and leaves what is less usual to NumPy's function, or says so by
+`NotImplemented`. Machine code and `fallback.on_hosts` call them in the place of that, where arrays are small.
 """
 
 from __future__ import annotations
@@ -239,13 +239,13 @@ def meshgrid(*arrays: Any, **kwargs: Any) -> Any:
     )
     if not is_usual or not all(_is_plain(x) and x.ndim == 1 for x in arrays):
         return NotImplemented
-    x, y = arrays
-    columns, rows = (y, x) if kwargs.get("indexing") == "ij" else (x, y)
+    is_matrix = kwargs.get("indexing") == "ij"
+    columns, rows = arrays[::-1] if is_matrix else arrays
     shape = rows.size, columns.size
     along, down = np.empty(shape, columns.dtype), np.empty(shape, rows.dtype)
     along[...] = columns
     down[...] = rows[:, None]
-    return (down, along) if columns is y else (along, down)
+    return (down, along) if is_matrix else (along, down)
 
 
 def triu_indices(n: Any, k: Any = 0, m: Any = None) -> Any:

@@ -38,7 +38,11 @@ EXPRESSIONS = [
         np.fft.fft(Z); np.fft.fft(o); np.fft.rfft(c); np.fft.fft(a, 0); np.fft.fft(h); np.fft.fft2(L);
         np.fft.irfft2(I, M.shape);
         np.fft.fft(a, 4, 0, None); np.fft.fft(E); np.fft.fftshift(M, 1); np.fft.fftshift(M, axes=(0,));
-        np.clip(a, 0.2, 0.6); np.clip(a, b, None);
+        np.clip(a, 0.2, 0.6); np.clip(a, b, None); np.clip(a, a_min=0.2, a_max=0.6); np.clip(k, 1, 3);
+        np.clip(k, 1, 3.5); np.clip(M, 0, 1);
+        np.trapezoid(a, dx=0.5); np.trapezoid(a, b); np.cov(M, rowvar=False); np.gradient(M);
+        np.interp(a, b, a, left=0.0, right=1.0); np.median(np.array([1.0, np.nan])); np.std(M, ddof=12); M.std(ddof=1);
+        np.cross(1e200 * a[:3], 1e200 * b[:3]); np.average(a, weights=0 * b); np.isclose(a, np.inf); np.delete(a, -1);
         np.round(a, 2); np.prod(b); np.sum(M, axis=0); np.sum(M, 1, keepdims=True); np.mean(M, axis=1);
         np.max(M, axis=0); np.min(M, (0, 1)); np.any(M > 1, axis=0); np.all(M, axis=1); np.median(a);
         np.average(a, weights=b); np.searchsorted(a, b); np.bincount(k); np.digitize(a, b); np.interp(a, b, a);
