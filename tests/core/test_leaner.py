@@ -163,6 +163,13 @@ LISTS = [
     lambda m: m.ravel_multi_index((1, 2), (2, 3)),
     lambda m: m.where([True, False], [1, 2], 3),
     lambda m: m.concatenate([[1, 2], [3.0]]),
+    *(
+        lambda m, axis=axis: m.concatenate([m.ones((2, 2)), m.zeros((2, 1)).T.reshape(2, 1)], axis=axis)
+        for axis in (0, 1, -1, 2, None, (0,))
+    ),
+    *(lambda m, axis=axis: m.concatenate((m.arange(4).reshape(2, 2).T,) * 3, axis) for axis in (0, 1, -2, None)),
+    lambda m: m.concatenate([m.ones(2), m.ones((2, 2))], axis=0),
+    lambda m: m.concatenate([m.ones(2), m.arange(2)], axis=0),
     lambda m: m.concatenate([m.arange(2), [3.0]]),
     lambda m: m.pad([1, 2], 3),
     lambda m: m.tile([1, 2], 3),

@@ -226,5 +226,5 @@ _inner = in_c(np.inner)
 _vdot = in_c(np.vdot)
 
 
-def concatenate(arrays: Any) -> Any:
-    return concatenated(arrays) if type(arrays) is list else NotImplemented
+def concatenate(arrays: Any, axis: Any = 0) -> Any:
+    return concatenated(arrays, axis) if type(arrays) is list and type(axis) is int else NotImplemented

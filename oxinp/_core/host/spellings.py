@@ -90,7 +90,7 @@ SPELLINGS: dict[Any, Spelling] = {
     **dict.fromkeys((np.take, np.ndarray.take), Spelling(loops.take, 2, 2)),
     np.append: Spelling(loops.append, 2, 2),
     np.clip: Spelling(loops.clip, 3, 3, may_warn=True),
-    np.concatenate: Spelling(loops.concatenate),
+    np.concatenate: Spelling(loops.concatenate, 2, has_axis=True),
     np.diag: Spelling(loops.diag, 2),
     **dict.fromkeys((np.dot, np.ndarray.dot), Spelling(loops.dot, 2, 2, may_warn=True)),
     np.einsum: Spelling(loops.einsum, 4, 2, may_warn=True),
