@@ -2,7 +2,8 @@
 
 That is so where the like has run before, whose launch takes arithmetic, and of what has a launcher of its own; nothing
 is called that runs Python's code but for what is computed first because it reads what is written. Before the launch
-whatever is not as usual is left to Python, which begins again. What is raised from the launch on is raised.
+whatever else is not as usual is left to Python, which begins again. What that raises, and all from the launch on, is
+raised.
 """
 
 from __future__ import annotations
@@ -339,31 +340,30 @@ def _run_calls(call: Making) -> None:
     call.keep_at(GRID, "rbp")
     give(call, "rbp")
     call_given(call, Call.run, 1)
-    code.compare_number("rax", 0)
-    code.jump("undo", "e")  # returns None, which is not counted
+    require_returned(call)
     call.release(GRID)
     code.jump("next call")
     code.label(has_run)
+    call.release(NEW)
     _require_as_before(call)
 
 
 def _require_as_before(call: Making) -> None:
-    """Go on if the storage has the value in `r14` as before; `NEW` is given back."""
+    """Go on if the storage has the value in `r14` as before."""
     code = call.code
     code.compare_with("rbx", VALUE, "r14")
     code.jump("undo", "ne")
     _require_device(call)
-    call.release(NEW)
 
 
 def _flush_in_python(call: Making) -> None:
-    """Lay out ``flush``: Python has that computed, after which the storage has to be as it was."""
+    """Lay out ``flush``: Python has that computed, and the storage stays; what it raises is raised."""
     code = call.code
     code.label("flush")
     code.load("rbp", "rsp", ARGS)
     give(call, "r14", ("rbp", SOURCE_AT), NONE, "r12")
     call_given(call, flush_readers, 4)
-    call.made(NEW, "r15")
+    require_returned(call)
     _require_as_before(call)
     code.label("is flushed")
 
