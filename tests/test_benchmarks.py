@@ -280,10 +280,11 @@ def test_statements_on_parts_are_timed_and_counted(monkeypatch, capsys):
     for name, value in {"N": 1200, "FIRST": 8, "LENGTH": 4, "ROUNDS": 2}.items():
         monkeypatch.setattr(statements, name, value)
     statements.main(["--only", "norm", "--peer", "none"])
-    head, row = capsys.readouterr().out.splitlines()
+    head, row, within = capsys.readouterr().out.splitlines()
     assert head.split()[:3] == ["statement", "new", "us"]
     assert row.startswith("np.linalg.norm(A[i:, i])")
     assert float(row.split()[-1]) > 0
+    assert within in {f"within 20 us, of new sizes: {number} of 1" for number in range(2)}
 
 
 @pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="counting takes Python 3.12 or later")
