@@ -21,7 +21,7 @@ from oxinp._core.lazy.expr import Loop, Operation, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.record import WHERE, apply, express, is_hosted, settled
 from oxinp._core.lazy.results import is_device_scalar, types, wrap_pending
-from oxinp._core.lazy.views import view, view_at
+from oxinp._core.lazy.views import moved, view, view_at
 from oxinp._core.manipulation.shape import flat
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64
 from oxinp._core.memory.layout import Layout
@@ -32,6 +32,7 @@ from oxinp._ptx.types import i64
 
 # How an index out of bounds is written among distances: the number of the index array, then the index.
 BASE, _NUMBER_BITS, LIMIT = -(1 << 62), 56, 1 << 55
+_ALL = slice(None)
 
 
 class Selection(NamedTuple):
@@ -153,7 +154,7 @@ def on_line(array: Handle, key: tuple[Any, ...]) -> tuple[Handle, Handle, int] |
     own = index._known or index._layout
     if not own.ndim or own.dtype.kind not in "iu" or own.dtype not in DEVICE_TYPES:
         return None
-    located = part_of(layout, (*key[:axis], slice(None), *key[axis + 1 :]))
+    located = part_of(layout, (*key[:axis], _ALL, *key[axis + 1 :]))
     return None if located is None else (view_at(array, located[0]), index, axis)
 
 
@@ -196,10 +197,12 @@ def selection(array: Handle, key: Any, value: tuple[int, ...] = (), *, axis: int
         raise Unsupported("indices that NumPy refuses to broadcast") from None
     if not shape:
         raise Unsupported("no index that is an array with dimensions")
-    basic = tuple([(None if part.is_truth else slice(None)) if type(part) is _Index else part for part in parts])
-    seen = view(array, lambda x: x[basic])
+    basic = tuple([(None if part.is_truth else _ALL) if type(part) is _Index else part for part in parts])
+    seen = array if basic == (_ALL,) * layout.ndim else view(array, lambda x: x[basic])
     place = _place(parts, layout.ndim, len(shape))
-    seen = view(seen, lambda x: x.transpose((*free[:place], *indexed, *free[place:])))
+    axes = (*free[:place], *indexed, *free[place:])
+    if axes != tuple(range(len(axes))):
+        seen = moved(seen, np.transpose, axes)
     behind = place + len(indexed)
     extents = seen._layout.shape
     if 0 in extents[place:behind] and math.prod(shape):
@@ -215,7 +218,8 @@ def selection(array: Handle, key: Any, value: tuple[int, ...] = (), *, axis: int
         index = indices[0].array
     else:
         steps = [slice(None, None, -1 if stride < 0 else 1) for stride in seen._layout.strides[place:behind]]
-        seen = view(seen, lambda x: x[(*(slice(None),) * place, *steps)])
+        if any(step.step < 0 for step in steps):
+            seen = view(seen, lambda x: x[(*(_ALL,) * place, *steps)])
         index = _distances(indices, seen._layout, place, [step.step < 0 for step in steps])
     return Selection(seen, index, selected, place, len(indexed), is_checked, error, is_unique)
 
@@ -411,7 +415,7 @@ def _place(parts: list[Any], num_axes: int, ndim: int) -> int:
             for x, array in zip(parts, is_array, strict=True)
         ]
     )
-    stand_ins = tuple([slice(None) if isinstance(x, slice) else x for x in stand_ins])
+    stand_ins = tuple([_ALL if isinstance(x, slice) else x for x in stand_ins])
     key = (num_axes, ndim, *["index" if x is index else repr(x) for x in stand_ins])
     place = _PLACES.get(key)
     if place is None:

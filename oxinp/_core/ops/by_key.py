@@ -17,7 +17,7 @@ from oxinp._core.lazy.placement import followers
 from oxinp._core.lazy.record import COPY, WHERE, express, settled
 from oxinp._core.lazy.results import is_device_scalar, types
 from oxinp._core.lazy.stores import store, target_of
-from oxinp._core.lazy.views import view
+from oxinp._core.lazy.views import moved, view
 from oxinp._core.manipulation.copy import axes_of, from_elsewhere, own
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES
 from oxinp._core.ops import advanced, again, gather, masks, scatter
@@ -88,12 +88,12 @@ def selected(array: Handle, key: Any) -> Any:
     free = [axis for axis in range(layout.ndim) if not place <= axis < place + count]
     order = sorted(range(len(free)), key=lambda i: -abs(layout.strides[free[i]]))
     axes = (*range(place, place + count), *[free[i] for i in order])
-    turned = seen if axes == tuple(range(layout.ndim)) else view(seen, lambda x: x.transpose(axes))
+    turned = seen if axes == tuple(range(layout.ndim)) else moved(seen, np.transpose, axes)
     result = gather.gathered(turned, found.index, 0, count, found.error, is_checked=found.is_checked)
     ndim = found.index._layout.ndim
     places = [ndim + order.index(i) for i in range(len(free))]
     back = (*places[:place], *range(ndim), *places[place:])
-    return result if back == tuple(range(len(back))) else own(view(result, lambda x: x.transpose(back)))
+    return result if back == tuple(range(len(back))) else own(moved(result, np.transpose, back))
 
 
 def _in_order_of_index(found: advanced.Selection) -> Any:
@@ -101,9 +101,9 @@ def _in_order_of_index(found: advanced.Selection) -> Any:
     axes = axes_of(found.index._layout, "K")
     if axes is None:
         return gather.gathered(found.array, found.index, 0, 1, found.error, is_checked=found.is_checked)
-    index = view(found.index, lambda x: x.transpose(axes))
+    index = moved(found.index, np.transpose, axes)
     result = gather.gathered(found.array, index, 0, 1, found.error, is_checked=found.is_checked)
-    return own(view(result, lambda x: x.transpose(np.argsort(axes))))
+    return own(moved(result, np.transpose, tuple(np.argsort(axes).tolist())))
 
 
 def fill(array: Handle, key: Any, value: Any) -> bool:

@@ -215,9 +215,12 @@ def setitem(array: Handle, key: Any, value: Any) -> None:
     if type(key) is tuple and key and type(key[0]) is types.ndarray and type(key[0]._held) is Masked:
         if write_at(array, key, value):
             return
-    elif (key is ... or type(key) is slice) and host is None and type(value) in _PLAIN and _is_all(array, key):
-        if fill_all(array, value):
-            return
+    elif (
+        (key is ... or type(key) is slice)
+        and (host is None and type(value) in _PLAIN)
+        and (_is_all(array, key) and fill_all(array, value))
+    ):
+        return
     located = None
     if host is None:
         kind = type(key)
@@ -440,7 +443,7 @@ def _set_by_key(array: Handle, key: Any, value: Any) -> None:
 
 
 def _is_all(array: Handle, key: Any) -> bool:
-    """Whether an ellipsis or a slice selects all of an array that owns its elements, is large, and not read by parts."""
+    """Whether an ellipsis or a slice selects all of an array that owns them, is large, and not read by parts."""
     if key is not ... and key != _ALL:
         return False
     layout = array._known
