@@ -274,3 +274,13 @@ def test_a_view_of_no_elements_may_lie_beyond_them(config):
 
     for ours, theirs in zip(done(oxinp), done(np), strict=True):
         assert_same(ours, theirs)
+
+
+def test_rows_of_an_array_of_which_one_is_lent_are_read_one_by_one(config):
+    config.offload_threshold = 1000
+    wanted = np.arange(41 * 43, dtype="u1").reshape(41, 43)
+    array = oxinp.arange(41 * 43, dtype="u1").reshape(41, 43)
+    lent = np.asarray(array[1])
+    for ours, row in zip(array, wanted, strict=True):
+        assert_same(ours, row)
+    assert_same(lent, wanted[1])

@@ -363,7 +363,8 @@ def wants_mirror(
             count, used = 0, singles.num_used
         elif _is_worth_mirror(reference, value, count, is_read_by_elements, is_written):
             accesses.pop(reference, None)
-            _note_mirror(reference, value)
+            if value is not None:  # else parts of it are lent on the host
+                _note_mirror(reference, value)
             return True
     accesses[reference] = count, mask, least, used
     return False
