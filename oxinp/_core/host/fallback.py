@@ -240,7 +240,12 @@ def on_hosts(
         elif type(value) is tuple and PLAIN.issuperset(map(type, value)):
             listed = max(listed, len(value) * _WIDEST)
             given.append(value)
-        elif (size := listed_nbytes(value)) >= 0:
+        elif (
+            isinstance(value, list | tuple)
+            and value
+            and type(value[0]) is not kind
+            and (size := listed_nbytes(value)) >= 0
+        ):
             listed = max(listed, size)
             has_parts = True
             given.append(value if lean is None or value is not args[0] else np.array(value))
