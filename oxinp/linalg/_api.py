@@ -55,7 +55,7 @@ _root, _roots = UFUNC_OBJECTS["sqrt"].methods[0], UFUNC_OBJECTS["sqrt"].operatio
 
 
 def _norm_of_all(x: Any, *others: Any, **options: Any) -> Any:
-    """Return the norm of all elements of an array that is on the device; None for anything else."""
+    """Return the Euclidean norm of all elements of an array on the device; None for anything else."""
     layout = x._known or x._layout
     if others or options or not layout.ndim or layout.dtype.char not in "fd":
         return None
@@ -73,7 +73,7 @@ def _norm_of_all(x: Any, *others: Any, **options: Any) -> Any:
 
 @implements("linalg.norm", ahead=_norm_of_all)
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:
-    """See `numpy.linalg.norm`, whose code does all but what all elements have on the device."""
+    """See `numpy.linalg.norm`, whose code does all but the Euclidean norm of all elements on the device."""
     return _numpys_norm(x, ord, axis, keepdims)
 
 

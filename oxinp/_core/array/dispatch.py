@@ -280,36 +280,25 @@ def with_fallback(
                 return result
         return undecided(*args, **kwargs)
 
-    if of_lists and ahead is not None:
-        made = _asked_first_of_lists(ahead, dispatched)
-    else:
-        made = dispatched if ahead is None else _asked_first(ahead, dispatched)
+    made = dispatched if ahead is None else _asked_first(ahead, dispatched, of_lists=of_lists)
     made = made if name not in FIRST else _tried_first(FIRST[name], made)
     return viewing_function(with_spelling(made, numpy_function), numpy_function)
 
 
-def _asked_first(ahead: Callable[..., Any], general: Function, *, of_hosts: bool = False) -> Function:
-    """Return a function that asks another one first, where that may be asked; if so, of arrays of the host as well."""
+def _asked_first(
+    ahead: Callable[..., Any], general: Function, *, of_hosts: bool = False, of_lists: bool = False
+) -> Function:
+    """Return a function that asks another one first of an array on the device, of the host as well, or of a list."""
 
     def front(*args: Any, **kwargs: Any) -> Any:
-        if args and type(args[0]) is types.ndarray:
-            storage = args[0]._held
-            if of_hosts or (storage is not None and storage.host is None):
-                try:
-                    if (result := ahead(*args, **kwargs)) is not None:
-                        return result
-                except Unsupported:  # which the general function says as well, where NumPy is called for it
-                    pass
-        return general(*args, **kwargs)
-
-    return front
-
-
-def _asked_first_of_lists(ahead: Callable[..., Any], general: Function) -> Function:
-    """Return a function that asks another one first of a list or tuple."""
-
-    def front(*args: Any, **kwargs: Any) -> Any:
-        if args and ((kind := type(args[0])) is list or kind is tuple):
+        kind = type(args[0]) if args else None
+        if of_lists:
+            is_asked = kind is list or kind is tuple
+        else:
+            is_asked = kind is types.ndarray and (
+                of_hosts or ((storage := args[0]._held) is not None and storage.host is None)
+            )
+        if is_asked:
             try:
                 if (result := ahead(*args, **kwargs)) is not None:
                     return result

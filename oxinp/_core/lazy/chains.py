@@ -66,13 +66,18 @@ def find(graph: Graph, interior: tuple[tuple[int, Layout], ...] = (), target: La
 
 def _build(graph: Graph, key: Any, outputs: tuple[tuple[int, Layout], ...]) -> None:
     made = _compiled(graph, outputs)
+    keep_program(graph, key, made)
+    if not key:
+        graph.program = made
+
+
+def keep_program(graph: Graph, key: Any, program: Executable) -> None:
+    """Let a graph keep what runs it in one way; of too many, it forgets all others."""
     if graph.programs is None:
         graph.programs = {}
     if len(graph.programs) >= MAX_PROGRAMS:
         graph.programs.clear()
-    graph.programs[key] = made
-    if not key:
-        graph.program = made
+    graph.programs[key] = program
 
 
 def _compiled(graph: Graph, outputs: tuple[tuple[int, Layout], ...]) -> Executable:

@@ -1,8 +1,8 @@
-"""Arrays that are written anew, by one launch, where what is written to a part of them reads what it overwrites.
+"""Stencils in place, ``a[1:-1] = a[:-2] + a[2:]``, by one launch that writes the whole array to new memory.
 
-So does a stencil in place: ``a[1:-1] = a[:-2] + a[2:]``. It would be computed into other memory and copied to the part.
-Where most of the array is written, and the same statement comes again, one launch writes all of it to new memory, the
-elements beside the part as they were. Whoever reads the old elements, or is yet to, has the old memory.
+An assignment that reads elements that it overwrites is otherwise computed into other memory and copied to its part.
+Where it writes most of the array, and comes again, one kernel computes the part and copies the elements beside it.
+Pending work that reads the old elements keeps the old Buffer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from oxinp._core.lazy import schedule
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.building import Missing, attempt, missing, spells_attempt
 from oxinp._core.lazy.calls import Pending
-from oxinp._core.lazy.chains import MAX_PROGRAMS, arrays, input_types, instructions
+from oxinp._core.lazy.chains import arrays, input_types, instructions, keep_program
 from oxinp._core.lazy.executor import Executable, load
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.op import kinds_of
@@ -40,30 +40,21 @@ SHARE = 2
 """Of an array's elements one in so many, at least, are written."""
 
 
-@spells_attempt
 def assign(array: Handle, key: Any, value: Handle) -> bool:
     """Write a pending array to a part of another one, which it reads; False where nothing has been done."""
     whole, source = array._known, value._held
-    if here.are_several or schedule.room < 0 or REPORTS or not whole or source is None:
-        return False
-    located = part_of(whole, key)
-    if located is None:
-        return False
-    storage, layout = array._held or array._storage, located[0]
-    try:
-        with FIRST_LOCK:  # `attempt`, spelled out
-            return _rewrite(storage, layout, source)
-    except Missing:
-        pass
-    return attempt(_rewrite, storage, layout, source)
+    located = part_of(whole, key) if whole else None
+    return located is not None and source is not None and rewrite(array._held or array._storage, located[0], source)
 
 
+@spells_attempt
 def rewrite(storage: Storage, layout: Layout, source: Storage) -> bool:
-    """Write what a storage is pending for to a part of another one; False where nothing has been done.
+    """Write the pending value of a storage to a part of another one; False where nothing has been done.
 
     Parameters
     ----------
     storage : Storage
+        That is written to.
     layout : Layout
         Of the part.
     source : Storage
@@ -71,6 +62,11 @@ def rewrite(storage: Storage, layout: Layout, source: Storage) -> bool:
     """
     if here.are_several or schedule.room < 0 or REPORTS:
         return False
+    try:
+        with FIRST_LOCK:  # `attempt`, spelled out
+            return _rewrite(storage, layout, source)
+    except Missing:
+        pass
     return attempt(_rewrite, storage, layout, source)
 
 
@@ -142,11 +138,7 @@ def _build(graph: Graph, key: Any, whole: Layout, layout: Layout) -> None:
     plan = planner.plan(whole.shape, _bounds(whole, layout), arrays(graph))
     made = Executable(plan, [whole.nbytes], [None, *kinds_of(graph)])
     load(plan)
-    if graph.programs is None:
-        graph.programs = {}
-    if len(graph.programs) >= MAX_PROGRAMS:
-        graph.programs.clear()
-    graph.programs[key] = made
+    keep_program(graph, key, made)
 
 
 __all__ = ["assign", "rewrite"]
