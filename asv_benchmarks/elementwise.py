@@ -86,6 +86,23 @@ class Stencil(DeviceCase):
         return (requirement.launches(1), requirement.share_of_limit(0.75))
 
 
+class StencilInPlace(Stencil):
+    """A step of the 5-point stencil, float64, written to the array that it reads."""
+
+    def inputs(self, n):
+        return [random_array((n, n), "float64", 0)]
+
+    def body(self, xp, arrays, n):
+        del xp, n
+        (u,) = arrays
+        u[1:-1, 1:-1] = 0.25 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:])
+        return u
+
+    def nbytes_moved(self, n):
+        # All of u is read, and written to new memory.
+        return 2 * F64_NBYTES * n * n
+
+
 class ComplexFunction(DeviceCase):
     """A function of complex numbers, some of which take hundreds of instructions."""
 
