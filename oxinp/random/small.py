@@ -113,8 +113,9 @@ def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) ->
         return wrap_host(found.copy() if found.base is not None else found) if type(found) is _NumpyArray else found
 
     def draw(*args: Any) -> Any:
-        found = numpys(*args)  # which may be a part of more
-        return found.copy() if type(found) is _NumpyArray and found.base is not None else found
+        found = numpys(*args)  # which may be a part of more, or, without elements, what was given
+        is_part = type(found) is _NumpyArray and found.base is not None and found is not args[0]
+        return found.copy() if is_part else found
 
     found = on_hosts(draw, args, {}, is_placed=True, room=count * _WIDEST, needs_array=False)
     if found is not NOT_DONE:

@@ -164,6 +164,27 @@ def test_small_draws_enter_few_functions():
             entered.clear()
 
 
+def test_permutations_of_no_elements_are_numpys():
+    for draw in (
+        lambda xp, x: xp.random.RandomState(0).permutation(x),
+        lambda xp, x: xp.random.permutation(x),
+        lambda xp, x: xp.random.default_rng(0).permutation(x),
+    ):
+        for make in (
+            lambda xp: xp.zeros(0),
+            lambda xp: xp.zeros(4)[:0],
+            lambda xp: xp.ones((), "f2")[None][:0],
+            lambda xp: xp.zeros((4, 2))[:0],
+            lambda xp: xp.zeros((2, 0)),
+            lambda xp: xp.zeros(4)[1:],
+        ):
+            is_same = []
+            for xp in (oxinp, np):
+                given = make(xp)
+                is_same.append(draw(xp, given) is given)
+            assert is_same[0] == is_same[1]
+
+
 def test_larger_draws_are_the_devices():
     with config.override(offload_threshold=65536):
         rng = oxinp.random.default_rng(1)
