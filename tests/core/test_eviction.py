@@ -15,6 +15,7 @@ from oxinp._core.lazy import executor
 from oxinp._core.lazy.handle import fetch_storage
 from oxinp._runtime import pool as pool_module
 from tests.comparator import assert_same
+from tests.little_memory import fill
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -26,17 +27,12 @@ NBYTES = 8 * COUNT
 def room(monkeypatch):
     """Return a function that gives the pool room for so many more arrays."""
     np.evaluate()
-    gc.collect()
     pool = _runtime.current().pool
-    pool.trim()
     monkeypatch.setattr(pool, "notes_uses", False)
-
     filling = []
 
     def leave(count):
-        held = pool.held_nbytes
-        while pool.held_nbytes - pool.used_nbytes >= NBYTES and pool.held_nbytes == held:
-            filling.append(pool.owner.allocate(NBYTES))  # what earlier tests left in part of its ranges
+        filling.extend(fill(NBYTES))
         pool.limit_nbytes = pool.held_nbytes + int(count * NBYTES)
 
     yield leave

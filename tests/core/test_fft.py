@@ -2,7 +2,6 @@
 
 # ruff: noqa: ICN001 - oxinp is np
 
-import gc
 import importlib
 import threading
 from types import SimpleNamespace
@@ -13,6 +12,7 @@ import pytest
 import oxinp as np
 from oxinp import _runtime
 from oxinp._kernels.plan import Launch
+from tests.little_memory import fill
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -370,10 +370,9 @@ def test_little_memory_takes_parts(code, stats):
     x, h = (values("D", shape) for _ in range(2))
     given = {name: np.asarray(array) for name, array in (("x", x), ("h", h)) if name in code}
     np.evaluate(*[array * 1 for array in given.values()])
-    gc.collect()  # what other tests left would make room
-    np.cuda.trim()
-    # All at once takes the result and a workspace as large; a pool of chunks may hold some that nothing fits into.
-    np.cuda.limit_memory(np.cuda.memory_stats().used_nbytes + x.nbytes * 11 // 6)
+    filling = fill(x.nbytes)
+    # All at once takes the result and a workspace as large.
+    np.cuda.limit_memory(_runtime.current().pool.held_nbytes + x.nbytes * 11 // 6)
     try:
         np.cuda.reset_stats()
         ours = eval(code, {"np": np, **given})  # noqa: S307 - our own code
@@ -381,6 +380,7 @@ def test_little_memory_takes_parts(code, stats):
         assert stats().launches >= 12  # of two passes, for each transform
     finally:
         np.cuda.limit_memory(None)
+        del filling
     theirs = eval(code, {"np": numpy, "x": x, "h": h})  # noqa: S307
     assert abs(numpy.asarray(ours) - theirs).max() <= 1e-14 * abs(theirs).max()
 

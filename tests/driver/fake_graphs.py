@@ -103,7 +103,7 @@ class FakeGraphs:
         self._add(result, address, graph, dependencies, count, 5, None)
 
     def do_cuGraphKernelNodeSetAttribute(self, result, node, attribute, value):
-        found = next(nodes[node] for nodes in self.graphs.values() if node in nodes)
+        found = next(nodes[node] for nodes in list(self.graphs.values()) if node in nodes)
         found.attributes[attribute] = ctypes.c_uint.from_address(value).value
 
     def do_cuGraphAddDependencies(self, result, graph, first, then, count):
@@ -113,7 +113,7 @@ class FakeGraphs:
             self.graphs[graph][b].after.append(a)
 
     def do_cuGraphNodeGetType(self, result, node, address):
-        found = next(nodes[node] for nodes in self.graphs.values() if node in nodes)
+        found = next(nodes[node] for nodes in list(self.graphs.values()) if node in nodes)
         _store(address, ctypes.c_int, found.kind)
 
     def _list(self, found, array, count):
