@@ -78,7 +78,7 @@ def test_functions_and_launches_are_counted_by_line(config, capsys):
 
 
 def test_libraries_take_turns(capsys):
-    turns.main(["tiny", "life", "--rows"])
+    turns.main(["tiny", "life", "--row"])
     (row,) = map(json.loads, capsys.readouterr().out.splitlines())
     assert row["name"] == "life"
     assert len(row["ours"]) - turns.FIRST == len(row["peers"]) >= 3

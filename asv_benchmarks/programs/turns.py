@@ -1,11 +1,12 @@
-"""Run the programs of the suite with two libraries in turn, in one process, and compare each run with the next one.
+"""Run the programs of the suite with two libraries in turn, and compare each run with the next one.
 
     python -m asv_benchmarks.programs.turns small --jobs 8
 
 On a host whose processors change their speed from one second to the next, as those of virtual machines do, both meet
 the same: what is told is the median of the ratios of runs that followed one another, once the first few of a program
-are over. With ``--jobs`` so many processes share the programs, and the processors. CuPy's large programs, which take
-it minutes, had better have a process of their own, see `asv_benchmarks.programs`.
+are over. Each program has a process of its own, as those of users do: nothing is learned from another. With ``--jobs``
+so many run at a time, and share the processors. CuPy's large programs, which take it minutes, had better have a process
+to themselves, see `asv_benchmarks.programs`.
 """
 
 import argparse
@@ -15,6 +16,7 @@ import statistics
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from asv_benchmarks import sides
 from asv_benchmarks.programs import measure
@@ -71,24 +73,24 @@ def table(rows, size, peer):
 
 
 def shared(names, size, peer, num_jobs):
-    """Return the rows of programs that several processes share; each has processors of its own, if the system can."""
+    """Yield the rows of programs, of which so many run at a time, each in a process and on processors of its own."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    each, processes = max(len(cores) // num_jobs, 1), []
+    each = max(len(cores) // num_jobs, 1)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(each)}
-    for i in range(num_jobs):
-        own = cores[i * each : (i + 1) * each]
-        command = [sys.executable, "-m", __spec__.name, size, *names[i::num_jobs], "--peer", peer, "--rows"]
-        processes.append(
-            subprocess.Popen(
-                command,
-                stdout=subprocess.PIPE,
-                text=True,
-                env=environment,
-                preexec_fn=(lambda own=own: os.sched_setaffinity(0, own)) if own else None,  # noqa: PLW1509 - no threads
-            )
-        )
-    lines = [line for process in processes for line in process.communicate()[0].splitlines()]
-    return [json.loads(line) for line in lines]
+    shares = [cores[i * each : (i + 1) * each] for i in range(num_jobs)]
+
+    def take_a_share():
+        if own := shares.pop():
+            os.sched_setaffinity(0, own)  # of this thread, and of the processes that it starts
+
+    def lines(name):
+        command = [sys.executable, "-m", __spec__.name, size, name, "--peer", peer, "--row"]
+        return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False).stdout
+
+    with ThreadPoolExecutor(num_jobs, initializer=take_a_share) as jobs:
+        for row in jobs.map(lines, names):
+            if row:  # else what kept it from running has been said
+                yield json.loads(row)
 
 
 def main(argv=None):
@@ -102,25 +104,16 @@ def main(argv=None):
     parser.add_argument("names", nargs="*", help="all unless given")
     parser.add_argument("--peer", default="numpy", choices=("numpy", "cupy"))
     parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--rows", action="store_true", help="print the seconds of each program as a line of JSON")
+    parser.add_argument("--row", action="store_true", help="run one program here, and print its seconds as JSON")
     options = parser.parse_args(argv)
     names = options.names or measure.names()
-    if options.jobs > 1:
-        rows = shared(names, options.size, options.peer, options.jobs)
-    else:
-        rows = []
-        for name in names:
-            try:
-                rows.append(in_turn(name, options.size, options.peer))
-            except Exception as error:  # noqa: BLE001 - whatever keeps a library from running it is its result
-                print(name, f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
-                continue
-            for library in ("oxinp", options.peer):
-                sides.load(library).release()
-            if options.rows:
-                print(json.dumps(rows[-1]), flush=True)
-        if options.rows:
-            return
+    if options.row:
+        try:
+            print(json.dumps(in_turn(names[0], options.size, options.peer)), flush=True)
+        except Exception as error:  # noqa: BLE001 - whatever keeps a library from running it is its result
+            print(names[0], f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+        return
+    rows = list(shared(names, options.size, options.peer, options.jobs))
     for line in table(rows, options.size, options.peer):
         print(line, flush=True)
 
