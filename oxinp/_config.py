@@ -205,8 +205,8 @@ SETTINGS: tuple[Setting, ...] = (
         default=lambda: 0.25,
         check=_share,
         legal="a number from 0 to 1",
-        meaning="share of the device's memory that pending work may keep for what it reads: beyond, it is done before "
-        "more memory is taken",
+        meaning="share of the device's memory, but for what other arrays use, that pending work may keep for what it "
+        "reads: beyond, it is done before more memory is taken",
     ),
     Setting(
         name="memory_pool",

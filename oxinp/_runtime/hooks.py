@@ -93,8 +93,8 @@ host since is brought up to date here.
 """
 
 before_growth: list[Callable[[int], object]] = []
-"""Called with a number of bytes before a pool takes more memory while arrays use more than that already: pending work
-that keeps more than so much is launched here. None is called again from inside.
+"""Called with the number of bytes that no array uses, before a pool takes more memory while arrays use much: pending
+work that keeps more than `config.pending_share` of these and its own is launched here. None is called from inside one.
 """
 
 before_out_of_memory: list[Callable[[], object]] = []

@@ -300,8 +300,8 @@ class Pool:
                 continue
         if stock.cuts and (joined := cuts.joined(self, stock, home)) is not None:
             return joined
-        most = config.pending_share * (self._total_nbytes if self.limit_nbytes is None else self.limit_nbytes)
-        if self.used_nbytes + size > most and self._flush(int(most)):
+        most = self._total_nbytes if self.limit_nbytes is None else self.limit_nbytes
+        if self.used_nbytes + size > config.pending_share * most and self._flush(most - self.used_nbytes):
             with contextlib.suppress(IndexError):
                 return home.pop()
         ptr = None if arena is None else self._cut(arena, stock, size)
@@ -332,7 +332,7 @@ class Pool:
             cuts.cut(self, stock, block, size)
 
     def _flush(self, nbytes: int) -> bool:
-        """Have pending work done that keeps more than so much; False where this is a part of that."""
+        """Have pending work done that keeps much beside so much free memory; False where this is a part of that."""
         thread = get_ident()
         if thread in self._flushing:
             return False

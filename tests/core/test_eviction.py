@@ -31,8 +31,9 @@ def room(monkeypatch):
     monkeypatch.setattr(pool, "notes_uses", False)
     filling = []
 
-    def leave(count):
+    def leave(count, num_others=0):
         filling.extend(fill(NBYTES))
+        filling.extend(pool.owner.allocate(NBYTES) for _ in range(num_others))  # which stay
         pool.limit_nbytes = pool.held_nbytes + int(count * NBYTES)
 
     yield leave
@@ -53,8 +54,9 @@ def is_there(array):
     return array._storage.value is not None
 
 
-def test_arrays_that_do_not_fit_go_to_the_host_and_come_back(room, stats):
-    room(4)
+@pytest.mark.parametrize("num_others", [0, 8])
+def test_arrays_that_do_not_fit_go_to_the_host_and_come_back(room, stats, num_others):
+    room(4, num_others)
     pairs = [made(number) for number in range(12)]
     assert stats().evicted_bytes >= 8 * NBYTES
     assert 0 < sum(is_there(ours) for ours, _ in pairs) <= 4

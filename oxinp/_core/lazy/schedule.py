@@ -351,9 +351,10 @@ def flush_device() -> None:
 
 
 def flush_large(nbytes: int) -> None:
-    """Do as `flush_device` if what is pending there keeps more than so many bytes for what it reads."""
+    """Do as `flush_device` if what is pending there keeps much beside so many bytes that are free."""
     buffers = {id(buffer): buffer for storage in pending_storages() if _is_own(storage) for buffer in _kept(storage)}
-    if sum([buffer.nbytes for buffer in buffers.values()]) > nbytes:
+    kept = sum([buffer.nbytes for buffer in buffers.values()])
+    if kept > config.pending_share * (kept + nbytes):
         flush_device()
 
 
