@@ -40,8 +40,9 @@ LAUNCH = 16.0
 """Microseconds to launch a kernel."""
 RECORDED = RECORD + LAUNCH / 4
 """Microseconds of an elementwise operation with its share of a launch, where nobody knows how many share one."""
-AGAIN, FIRST = 30.0, 110.0
-"""Microseconds more for one that has not run before: of other sizes than those that have, or planned anew."""
+RESIZED, AGAIN, FIRST = 10.0, 30.0, 110.0
+"""Microseconds more for one that has not run before: of other sizes than those that have, where all that differs is
+arithmetic by which it is launched, and elsewhere; and planned anew."""
 FEW = 4.0
 """Of launches, one in so many at most is planned anew where that is the beginning of something: it is no reason to work
 elsewhere what a program does for the first time."""
@@ -255,7 +256,7 @@ class Balance:
         if is_by_rows:
             nbytes *= BY_ROWS
         gain = calls * (CALL - RECORD) + nbytes / HOST_RATE - LAUNCH
-        self.launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
+        self.launched(size, gain, extra=RESIZED if is_first else 0.0, times=times)
 
     def computed_call(
         self,
