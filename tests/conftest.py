@@ -1,8 +1,10 @@
 """Which backend the suite runs on, and the fixtures every folder shares.
 
 The suite runs on the emulator unless OXINP_BACKEND says otherwise, so it means the same on every machine. With
-OXINP_REQUIRE_GPU=1 it runs on the GPU, and what would be skipped for want of one fails instead. With ``--full`` it runs
-everything: tests marked `slow`, every Spec through ptxas, and programs of the fuzzer that nobody has run before.
+OXINP_REQUIRE_GPU=1 it runs on the GPU, and what would be skipped for want of one fails instead. On the emulator the
+whole suite runs a third of the cases of tests that have many; folders, modules and tests that are named run all. With
+``--full`` it runs everything: all cases, tests marked `slow`, every Spec through ptxas, and programs of the fuzzer that
+nobody has run before.
 """
 
 import gc
@@ -14,6 +16,7 @@ import time
 
 import pytest
 
+from tests.thinned import a_share
 from tests.turns import taking_turns
 
 REQUIRE_GPU = os.environ.get("OXINP_REQUIRE_GPU", "") == "1"
@@ -27,10 +30,14 @@ os.environ.setdefault("OXINP_BACKEND", "cuda" if REQUIRE_GPU else "emulator")
 
 def pytest_addoption(parser):
     parser.addoption("--full", action="store_true", help="run what takes long, too")
+    parser.addoption("--share", type=int, metavar="N", help="run one in N cases of tests that have many")
 
 
 def pytest_configure(config):
     """Say what ``--full`` means, before test modules are imported, and to the processes of xdist."""
+    if config.option.share is None:  # these are given what is found here
+        is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
+        config.option.share = 3 if is_whole and not (config.option.full or REQUIRE_GPU) else 1
     if config.option.full:
         os.environ["OXINP_EVERY_SPEC"] = "1"
         os.environ.setdefault("OXINP_FUZZ_SEED", str(random.SystemRandom().randrange(10**9)))
@@ -97,12 +104,11 @@ def _devices():
 
 def pytest_collection_modifyitems(config, items):
     """Leave out what is slow but with ``--full``, and skip what this machine cannot run."""
-    if not config.option.full:
-        slow, others = [], []
-        for item in items:
-            (slow if item.get_closest_marker("slow") else others).append(item)
-        config.hook.pytest_deselected(items=slow)
-        items[:] = others
+    quick = [item for item in items if config.option.full or not item.get_closest_marker("slow")]
+    kept = a_share(quick, config.option.share)
+    kept_items = set(kept)
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept_items])
+    items[:] = kept
     # The longest tests first: at the end they would run alone.
     items.sort(key=lambda item: item.path.name != "test_benchmarks.py")
     _skip_impossible(items)
