@@ -173,7 +173,7 @@ def test_extents_are_asked_of_where_any_were_measured(program, families, is_aske
     given[1] = given[1][: given[0].shape[program is rows_of_all]]
     asked, before = [], near_products.unrolled
     monkeypatch.setattr(near_products, "unrolled", lambda *given: asked.append(given) or before(*given))
-    run(np, program, given, range(1, 9))
+    run(np, program, given, range(1, 30))
     assert bool(asked) == is_asked
     monkeypatch.undo()
     np.config.renew()

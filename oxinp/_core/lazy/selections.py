@@ -60,8 +60,9 @@ ON_HOST = "on the host"
 """What masks there are made by."""
 PRICE = 30.0
 """Microseconds that the host takes to select or to write what has been selected, beside launches."""
-BYTES_PER_ELEMENT = 30.0
-"""Bytes that NumPy adds in as long as it takes to select or write by an element of a mask."""
+BYTES_PER_ELEMENT = 15.0
+"""Bytes that NumPy adds in as long as it takes to select or write by an element of a mask, those of the copy or choice
+included that does it in a chain: where neighbours are mostly selected together, as in regions of a plane."""
 NUMBERS = frozenset({bool, int, float, complex})
 _scores: dict[Any, float] = {}
 _WRITTEN_OUT: set[Any] = set()
@@ -296,15 +297,20 @@ def select(array: Handle, mask: Handle) -> Any:
     if given[0].nodes or type(given[1][0]) is not Buffer:  # which the mask may have been made of, and is computed with
         schedule.materialise(storage)
     moved = layout.nbytes * known.share_of(layout.ndim) if own.ndim < layout.ndim else 0
-    balance.recorded(layout.nbytes, BYTES_PER_ELEMENT * own.size + moved, PRICE)
+    balance.recorded(layout.nbytes, beside_chains(layout) * own.size + moved, PRICE)
     return made(Selection(all_of(array), known, kind, array))
+
+
+def beside_chains(layout: Layout) -> float:
+    """Return the bytes that NumPy adds in the time of an element of a mask, but for what a chain counts of that."""
+    return max(BYTES_PER_ELEMENT - layout.dtype.itemsize, 0.0)
 
 
 def weigh(selection: Selection) -> None:
     """Let placement know that elements have been selected from a selection, or that it has been written."""
     mask = selection.mask
     num = mask.layout.size if mask.num is None else mask.num
-    balance.recorded(selection.layout.nbytes, BYTES_PER_ELEMENT * num, PRICE)
+    balance.recorded(selection.layout.nbytes, beside_chains(selection.layout) * num, PRICE)
 
 
 def write_out(selection: Selection) -> None:
