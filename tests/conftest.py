@@ -2,7 +2,7 @@
 
 The suite runs on the emulator unless OXINP_BACKEND says otherwise, so it means the same on every machine. With
 OXINP_REQUIRE_GPU=1 it runs on the GPU, and what would be skipped for want of one fails instead. On the emulator the
-whole suite runs a third of the cases of tests that have many; folders, modules and tests that are named run all. With
+whole suite runs a quarter of the cases of tests that have many; folders, modules and tests that are named run all. With
 ``--full`` it runs everything: all cases, tests marked `slow`, every Spec through ptxas, and programs of the fuzzer that
 nobody has run before.
 """
@@ -37,7 +37,7 @@ def pytest_configure(config):
     """Say what ``--full`` means, before test modules are imported, and to the processes of xdist."""
     if config.option.share is None:  # these are given what is found here
         is_whole = config.args_source is not pytest.Config.ArgsSource.ARGS
-        config.option.share = 3 if is_whole and not (config.option.full or REQUIRE_GPU) else 1
+        config.option.share = 4 if is_whole and not (config.option.full or REQUIRE_GPU) else 1
     if config.option.full:
         os.environ["OXINP_EVERY_SPEC"] = "1"
         os.environ.setdefault("OXINP_FUZZ_SEED", str(random.SystemRandom().randrange(10**9)))
