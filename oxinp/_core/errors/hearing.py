@@ -34,6 +34,7 @@ _Array = np.ndarray
 _PREFIX = "Warning: "
 _ENTERED = "cannot enter context"
 _MOST_HALF = 65504  # the largest number of half precision
+_REAL, _NUMERIC = frozenset("biuf"), frozenset("biufc")  # kinds of dtypes; a cast from complex ones warns otherwise
 
 
 class _Log:
@@ -89,8 +90,11 @@ def casts_silently(value: Any, dtype: np.dtype[Any]) -> bool:
 
 def put(array: np.ndarray[Any, Any], key: Any, value: Any) -> None:
     """Write to an array of NumPy's; what a cast warns of names the user's line."""
-    if casts_silently(value, array.dtype):
+    dtype = array.dtype
+    if casts_silently(value, dtype):
         array[key] = value
+    elif dtype.kind in _NUMERIC and type(value) is _Array and value.dtype.kind in _REAL:
+        call_numerical(array.__setitem__, (key, value), {})
     else:
         call_as_user(array.__setitem__, (key, value), {})
 

@@ -67,10 +67,11 @@ _WHOLE = (np.bool_, np.uint8, np.int8, np.int16, np.uint16, np.int32, np.uint32,
 _CAST: dict[Any, tuple[type, ...]] = {
     np.float64: (*_WHOLE, np.float32),
     np.complex128: (np.float64, *_WHOLE, np.float32),
-    np.float32: _WHOLE,
-    **{kind: tuple(other for other in _WHOLE if other is not kind) for kind in _WHOLE},
+    np.float32: (*_WHOLE, np.float64),
+    **{kind: (*(other for other in _WHOLE if other is not kind), np.float64, np.float32) for kind in _WHOLE},
 }
-"""Types of elements -> those of arrays whose elements are written as they are: no cast of these warns."""
+"""Types of elements -> those of arrays whose elements are written as they are: where such a cast warns, of an overflow
+say, all has been written, and the frame that is warned of is the user's."""
 _PLACE, _TUPLE = 24, 32  # on the stack, of what is gone through
 _KEYS = (np.bool_, np.int64, np.int32)
 """Types of the elements of arrays that are keys."""
