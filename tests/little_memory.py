@@ -1,9 +1,12 @@
-"""Take what earlier tests have left free in the memory pool, so that a limit leaves exactly the room that it says."""
+"""Limit a device's memory to what is in use and exactly as much more as a test asks for."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import oxinp as np
 from oxinp import _runtime
 from oxinp._runtime.memory import Buffer
 
@@ -11,21 +14,35 @@ SMALL = 1 << 14
 """Bytes that stay free, for what is none of a test's arrays."""
 
 
-def fill(nbytes: int) -> list[Buffer]:
+@contextmanager
+def limited(room: float, nbytes: int, num_others: int = 0) -> Iterator[None]:
+    """Let there be so many bytes of room, in a `with` block.
+
+    Parameters
+    ----------
+    room : float
+    nbytes : int
+        What a test's arrays take each.
+    num_others : int
+        How many of that size others hold meanwhile, whatever happens.
+    """
+    pool = _runtime.current().pool
+    filling = _fill(nbytes) + [pool.owner.allocate(nbytes) for _ in range(num_others)]
+    pool.limit_nbytes = pool.held_nbytes + int(room)
+    try:
+        yield
+    finally:
+        filling.clear()
+        pool.limit_nbytes = None
+        pool.notes_uses = False  # from when memory was short
+        np.config.renew()  # what was loaded meanwhile notes which memory it uses
+
+
+def _fill(nbytes: int) -> list[Buffer]:
     """Return Buffers that leave no room for as much as `nbytes` in what the pool of the current device holds.
 
     What is still used lies anywhere in the ranges that a pool has from the driver, so that what is free between may be
     in pieces, and a limit for all of them would leave room for more or fewer arrays each time.
-
-    Parameters
-    ----------
-    nbytes : int
-        What a test's arrays take each.
-
-    Returns
-    -------
-    list of Buffer
-        They have to be kept as long as the limit.
     """
     gc.collect()
     pool = _runtime.current().pool

@@ -4,6 +4,7 @@
 
 import gc
 import os
+from contextlib import ExitStack
 
 import numpy
 import pytest
@@ -15,7 +16,7 @@ from oxinp._core.lazy import executor
 from oxinp._core.lazy.handle import fetch_storage
 from oxinp._runtime import pool as pool_module
 from tests.comparator import assert_same
-from tests.little_memory import fill
+from tests.little_memory import limited
 
 pytestmark = pytest.mark.usefixtures("on_device")
 
@@ -24,22 +25,12 @@ NBYTES = 8 * COUNT
 
 
 @pytest.fixture
-def room(monkeypatch):
-    """Return a function that gives the pool room for so many more arrays."""
+def room():
+    """Return a function that gives the pool room for so many more arrays, while others may hold some that stay."""
     np.evaluate()
-    pool = _runtime.current().pool
-    monkeypatch.setattr(pool, "notes_uses", False)
-    filling = []
-
-    def leave(count, num_others=0):
-        filling.extend(fill(NBYTES))
-        filling.extend(pool.owner.allocate(NBYTES) for _ in range(num_others))  # which stay
-        pool.limit_nbytes = pool.held_nbytes + int(count * NBYTES)
-
-    yield leave
-    filling.clear()
-    pool.limit_nbytes = None
-    np.config.renew()  # what was loaded meanwhile notes which memory it uses
+    _runtime.current().pool.notes_uses = False
+    with ExitStack() as stack:
+        yield lambda count, num_others=0: stack.enter_context(limited(count * NBYTES, NBYTES, num_others))
 
 
 def made(number):

@@ -12,7 +12,7 @@ import pytest
 import oxinp as np
 from oxinp import _runtime
 from oxinp._kernels.plan import Launch
-from tests.little_memory import fill
+from tests.little_memory import limited
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("on_device")
@@ -370,17 +370,11 @@ def test_little_memory_takes_parts(code, stats):
     x, h = (values("D", shape) for _ in range(2))
     given = {name: np.asarray(array) for name, array in (("x", x), ("h", h)) if name in code}
     np.evaluate(*[array * 1 for array in given.values()])
-    filling = fill(x.nbytes)
-    # All at once takes the result and a workspace as large.
-    np.cuda.limit_memory(_runtime.current().pool.held_nbytes + x.nbytes * 11 // 6)
-    try:
+    with limited(x.nbytes * 11 / 6, x.nbytes):  # all at once takes the result and a workspace as large
         np.cuda.reset_stats()
         ours = eval(code, {"np": np, **given})  # noqa: S307 - our own code
         np.evaluate(ours)
         assert stats().launches >= 12  # of two passes, for each transform
-    finally:
-        np.cuda.limit_memory(None)
-        del filling
     theirs = eval(code, {"np": numpy, "x": x, "h": h})  # noqa: S307
     assert abs(numpy.asarray(ours) - theirs).max() <= 1e-14 * abs(theirs).max()
 

@@ -256,7 +256,7 @@ class Balance:
         if is_by_rows:
             nbytes *= BY_ROWS
         gain = calls * (CALL - RECORD) + nbytes / HOST_RATE - LAUNCH
-        self.launched(size, gain, extra=RESIZED if is_first else 0.0, times=times)
+        self.launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
 
     def computed_call(
         self,

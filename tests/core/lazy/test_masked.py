@@ -723,5 +723,5 @@ def test_rows_of_a_mask_that_nobody_has_counted_are_weighed_as_few(monkeypatch):
     monkeypatch.setattr(Balance, "recorded", lambda _, nbytes, cost, price: costs.append(cost))
     selected = rows[rows[:, 0] > 1]
     assert type(selected._held) is Masked
-    assert costs == [selections.BYTES_PER_ELEMENT * len(x) + rows.nbytes / 4]
+    assert costs == [selections.beside_chains(rows._layout) * len(x) + rows.nbytes / 4]
     assert_same(selected, x[x[:, 0] > 1])
