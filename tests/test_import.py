@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # or what writes machine code it would be more.
 LIMIT_MS, LIMIT_OF_NUMPYS = 50.0, 1.4
 RUNS = 7
+LIMIT_NBYTES = 3_500_000
+"""Of compiled code, which takes in proportion to load: on a machine that does much else, this tells, and no clock."""
 
 # The time that the importing thread computes. The clock also runs while other programs have the processor, and the
 # whole process's time also counts threads that NumPy's BLAS starts, which spin while they wait for work: both grow with
@@ -44,6 +46,7 @@ def numpys():
     return json.loads(in_fresh_process(INSPECTED.replace("import oxinp", "import numpy")))
 
 
+@pytest.mark.exclusive
 def test_import_time(tmp_path):
     # With bytecode, as installed packages have it; interleaved, so that a busy spell hits both.
     cached = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
@@ -53,6 +56,21 @@ def test_import_time(tmp_path):
     ]
     numpys, ours = zip(*pairs, strict=True)
     assert min(ours) - min(numpys) < max(LIMIT_MS, LIMIT_OF_NUMPYS * min(numpys)), pairs
+
+
+SIZED = """
+import os, sys
+import numpy
+before = set(sys.modules)
+import oxinp
+specs = [module.__spec__ for name, module in list(sys.modules.items()) if name not in before]
+print(sum(os.path.getsize(spec.cached) for spec in specs if spec is not None and spec.cached))
+"""
+
+
+def test_import_loads_little_code(tmp_path):
+    cached = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    assert 1_000_000 < int(in_fresh_process(SIZED, **cached)) < LIMIT_NBYTES
 
 
 def test_import_leaves_cuda_alone(loaded):
