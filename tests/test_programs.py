@@ -10,7 +10,7 @@ import pytest
 
 from asv_benchmarks import sides
 from asv_benchmarks.programs import __main__ as programs
-from asv_benchmarks.programs import lines, measure, turns
+from asv_benchmarks.programs import lines, measure, npbench, turns
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +89,47 @@ def test_libraries_take_turns(capsys):
     assert re.search(r"^durbin .* [\d.]+\n", printed, re.MULTILINE)
     assert "oxinp slower in" in printed
     assert " of 2" in printed
+
+
+PUBLISHED = {
+    "bench_info/scaled.json": """{"benchmark": {"relative_path": "deep/scaled", "module_name": "scaled_by",
+        "func_name": "kernel", "parameters": {"S": {"N": 6, "factor": 3.0}},
+        "init": {"func_name": "initialize", "input_args": ["N"], "output_args": ["x", "y"]},
+        "input_args": ["factor", "x", "y"], "output_args": ["y"]}}""",
+    "npbench/benchmarks/deep/scaled/scaled_by.py": """
+import numpy as np
+def initialize(N, datatype=np.float64):
+    return np.arange(N, dtype=datatype), np.zeros(N)
+""",
+    "npbench/benchmarks/deep/scaled/scaled_by_numpy.py": """
+import numpy as np
+def kernel(factor, x, y):
+    y[:] = factor * x
+    return np.sum(x)
+""",
+}
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    for name, text in PUBLISHED.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("library", ["numpy", "oxinp"])
+def test_published_programs_run_as_they_are(checkout, library):
+    side, programs = sides.load(library), npbench.Checkout(checkout)
+    assert programs.names() == ["scaled"]
+    given = programs.start(side, "scaled", "small")
+    total, y = programs.load("scaled", side).run(*given)
+    assert type(y) is side.xp.ndarray
+    assert total == 15
+    assert side.to_host(y).tolist() == [0.0, 3.0, 6.0, 9.0, 12.0, 15.0]
+
+
+def test_published_programs_take_turns(checkout, capsys):
+    turns.main(["small", "--npbench", str(checkout)])
+    assert re.search(r"^scaled .* [\d.]+\n", capsys.readouterr().out, re.MULTILINE)

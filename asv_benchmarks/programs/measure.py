@@ -44,8 +44,13 @@ class _Bound(importlib.machinery.SourceFileLoader):
 
 
 def load(name, side=None):
-    """Import a program: for NumPy, or as users of a library run it."""
-    path = str(Path(suite.__path__[0]) / f"{name}.py")
+    """Import a program of the suite: for NumPy, or as users of a library run it."""
+    return loaded(name, Path(suite.__path__[0]) / f"{name}.py", side)
+
+
+def loaded(name, path, side):
+    """Import a file, as `load` does."""
+    path = str(path)
     if side is None or side.name == "numpy":
         loader = None
     elif side.name == "oxinp":
@@ -68,7 +73,11 @@ def start(side, name, size):
         program, random = load(name, side), side.xp.random
     else:
         program, random = load(name), np.random
-    made = program.make(random.default_rng(SEED), *program.SIZES[size])
+    return brought(side, program.make(random.default_rng(SEED), *program.SIZES[size]))
+
+
+def brought(side, made):
+    """Return values, arrays of NumPy's among them as a library's, all of them computed."""
     given = [side.asarray(value) if isinstance(value, np.ndarray) else value for value in made]
     if side.materialise is not None:
         side.materialise(*[value for value in given if isinstance(value, side.xp.ndarray)])

@@ -6,7 +6,7 @@ On a host whose processors change their speed from one second to the next, as th
 the same: what is told is the median of the ratios of runs that followed one another, once the first few of a program
 are over. Each program has a process of its own, as those of users do: nothing is learned from another. With ``--jobs``
 so many run at a time, and share the processors. CuPy's large programs, which take it minutes, had better have a process
-to themselves, see `asv_benchmarks.programs`.
+to themselves, see `asv_benchmarks.programs`. With ``--npbench`` it is the programs of a checkout of NPBench.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from asv_benchmarks import sides
-from asv_benchmarks.programs import measure
+from asv_benchmarks.programs import measure, npbench
 from oxinp._terminal import columns
 from oxinp._terminal import table as draw
 
@@ -27,9 +27,9 @@ FIRST, MOST, SECONDS = 2, 14, 1.5
 """Runs of ours before the peer's first, and until when, by their number or what both have taken, there are more."""
 
 
-def run(side, program, name, size):
+def run(programs, side, program, name, size):
     """Return the seconds of one run."""
-    given = measure.start(side, name, size)
+    given = programs.start(side, name, size)
     side.synchronize()
     began = time.perf_counter()
     found = measure.results(program.run(*given))
@@ -39,10 +39,10 @@ def run(side, program, name, size):
     return time.perf_counter() - began
 
 
-def in_turn(name, size, peer):
+def in_turn(programs, name, size, peer):
     """Return what there is to say of a program: the seconds of ours and the peer's runs, in their order."""
     own = sides.load("oxinp")
-    mine, theirs = ((side, measure.load(name, side), name, size) for side in (own, sides.load(peer)))
+    mine, theirs = ((programs, side, programs.load(name, side), name, size) for side in (own, sides.load(peer)))
     ours, peers = [run(*mine) for _ in range(FIRST)], []
     while len(peers) < 3 or (len(ours) < MOST and sum(ours[FIRST:] + peers) < SECONDS):
         ours.append(run(*mine))
@@ -72,8 +72,9 @@ def table(rows, size, peer):
     )
 
 
-def shared(names, size, peer, num_jobs):
+def shared(names, options):
     """Yield the rows of programs, of which so many run at a time, each in a process and on processors of its own."""
+    num_jobs = options.jobs
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     each = max(len(cores) // num_jobs, 1)
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": str(each)}
@@ -84,7 +85,8 @@ def shared(names, size, peer, num_jobs):
             os.sched_setaffinity(0, own)  # of this thread, and of the processes that it starts
 
     def lines(name):
-        command = [sys.executable, "-m", __spec__.name, size, name, "--peer", peer, "--row"]
+        command = [sys.executable, "-m", __spec__.name, options.size, name, "--peer", options.peer, "--row"]
+        command += [] if options.npbench is None else ["--npbench", options.npbench]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False).stdout
 
     with ThreadPoolExecutor(num_jobs, initializer=take_a_share) as jobs:
@@ -104,16 +106,18 @@ def main(argv=None):
     parser.add_argument("names", nargs="*", help="all unless given")
     parser.add_argument("--peer", default="numpy", choices=("numpy", "cupy"))
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--npbench", metavar="PATH", help="a checkout whose programs are run instead of the suite's")
     parser.add_argument("--row", action="store_true", help="run one program here, and print its seconds as JSON")
     options = parser.parse_args(argv)
-    names = options.names or measure.names()
+    programs = measure if options.npbench is None else npbench.Checkout(options.npbench)
+    names = options.names or programs.names()
     if options.row:
         try:
-            print(json.dumps(in_turn(names[0], options.size, options.peer)), flush=True)
+            print(json.dumps(in_turn(programs, names[0], options.size, options.peer)), flush=True)
         except Exception as error:  # noqa: BLE001 - whatever keeps a library from running it is its result
             print(names[0], f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return
-    rows = list(shared(names, options.size, options.peer, options.jobs))
+    rows = list(shared(names, options))
     for line in table(rows, options.size, options.peer):
         print(line, flush=True)
 
