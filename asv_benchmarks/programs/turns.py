@@ -117,7 +117,10 @@ def main(argv=None):
         except Exception as error:  # noqa: BLE001 - whatever keeps a library from running it is its result
             print(names[0], f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return
-    rows = list(shared(names, options))
+    rows = []
+    for row in shared(names, options):
+        rows.append(row)
+        print(options.size, row["name"], f"{ratio(row):.3g}", file=sys.stderr, flush=True)
     for line in table(rows, options.size, options.peer):
         print(line, flush=True)
 
