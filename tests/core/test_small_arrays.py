@@ -466,7 +466,9 @@ FUNCTIONS = {
 }
 
 
-COMPLEX_SYSTEMS = ("np.linalg.solve(M, M)", "np.linalg.solve(M, a)", "np.linalg.inv(M)", "np.linalg.det(M)")
+COMPLEX_SYSTEMS = tuple(
+    f"np.linalg.{call}" for call in ("solve(M, M)", "solve(M, a)", "solve(M, B)", "inv(M)", "det(M)")
+)
 
 
 @pytest.mark.parametrize("statement", [*COMPLEX_SYSTEMS, "np.linalg.cholesky(M @ M.conj().T)"])
@@ -474,7 +476,10 @@ COMPLEX_SYSTEMS = ("np.linalg.solve(M, M)", "np.linalg.solve(M, a)", "np.linalg.
 def test_small_systems_of_complex_numbers_take_the_short_way(statement, n):
     random = numpy.random.default_rng(n)
     values = random.random((n, n)) + 1j * random.random((n, n)) + numpy.eye(n)
-    ours, theirs = ({"np": each, "M": each.array(values), "a": each.array(values[0])} for each in (np, numpy))
+    many = numpy.resize(values, (n, max(150, 5000 // n)))  # right-hand sides, which take more than small arrays do
+    ours, theirs = (
+        {"np": each, "M": each.array(values), "a": each.array(values[0]), "B": each.array(many)} for each in (np, numpy)
+    )
     if statement in COMPLEX_SYSTEMS:
         assert num_calls(statement, ours) <= 2
     assert_same(_made(statement, ours), _made(statement, theirs))

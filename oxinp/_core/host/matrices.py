@@ -42,7 +42,8 @@ def make(general, of_matrix, of_vector):
         if y.dtype is not dtype or (dtype is not FLOAT64 and dtype is not COMPLEX128) or x.ndim != 2:
             return general(a, b)
         m, n = x.shape
-        if m != n or not (0 < x.nbytes < config.offload_threshold and 0 < y.nbytes < config.offload_threshold):
+        threshold = config.offload_threshold
+        if m != n or not (0 < x.nbytes < threshold and 0 < y.nbytes < MOST * threshold):
             return general(a, b)
         if not 0 < y.ndim < 3 or y.shape[0] != m:
             return general(a, b)
@@ -57,7 +58,9 @@ _ONE: dict[Any, Any] = {
     np.linalg.inv: _umath_linalg.inv,
 }
 """NumPy's functions of a matrix -> their loops."""
-_NAMES = {"COMPLEX128": np.dtype(np.complex128)}
+MOST = 16
+"""Thresholds below which right-hand sides are solved for like that: it is by the matrix that a system is LAPACK's."""
+_NAMES = {"COMPLEX128": np.dtype(np.complex128), "MOST": MOST}
 _one = compiled("functions of small matrices", _ONE_TEXT, may_warn=True, names=_NAMES)
 _system = compiled("numpy.linalg.solve", _SYSTEM_TEXT, may_warn=True, names=_NAMES)
 
