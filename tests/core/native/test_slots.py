@@ -643,6 +643,18 @@ def test_a_process_without_machine_code():
 
 
 @needs_slots
+def test_loops_over_elements_alone_get_machine_code():
+    code = (
+        "import oxinp; a = oxinp.arange(700); n = oxinp.empty(3); kinds = [];"
+        "[(kinds.append(type(iter(a)) is map), sum(a)) for _ in range(40)];"
+        "print(kinds[0], kinds[-1], sum(a) == 700 * 699 // 2)"
+    )
+    environment = {"OXINP_BACKEND": "host", "PATH": "", "PYTHONPATH": ":".join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True", "True"]
+
+
+@needs_slots
 @pytest.mark.skipif(objects.VECTORCALL is None, reason="this Python's functions cannot be called by other code")
 def test_functions_of_submodules_follow_the_setting():
     """They are registered when a submodule is first wanted, after the machine code has been written."""
