@@ -167,29 +167,34 @@ def test_parts_that_may_not_be_written_to_are_not():
     assert x[1, 1] == 0.0
 
 
+def _cast_and_told(xp, given, dtype, key):
+    """Return what has been written, the warnings, by how far from the line, and what is raised where errors are."""
+    target, value = xp.zeros((3, 4), dtype), xp.zeros(4)
+    value[2] = given
+    value = value[2:] if isinstance(key, tuple) and len(key) > 1 else value
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        target[key] = value
+        line = sys._getframe().f_lineno - 1
+    told = [(each.category, str(each.message), each.filename, each.lineno - line) for each in caught]
+    raised = None
+    with np.errstate(all="raise"):
+        try:
+            target[2] = value[:1] if len(value) < 4 else value
+        except FloatingPointError as error:
+            raised = str(error)
+    return np.asarray(target).tobytes(), told, raised
+
+
 @pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("machine_code", [True, False])
 @pytest.mark.parametrize("key", [(0,), (slice(1), slice(2, 4)), 1], ids=str)
 @pytest.mark.parametrize(
     ("given", "dtype"), [(1e300, "f4"), (np.nan, "i8"), (1e30, "i4"), (-1.5, "u1"), (3e38, "f4")], ids=str
 )
-def test_casts_that_warn_name_the_users_line_and_have_written(given, dtype, key):
-    found = []
-    for xp in (np, oxinp):
-        target, value = xp.zeros((3, 4), dtype), xp.zeros(4)
-        value[2] = given
-        value = value[2:] if isinstance(key, tuple) and len(key) > 1 else value
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            target[key] = value
-            line = sys._getframe().f_lineno - 1
-        told = [(each.category, str(each.message), each.filename, each.lineno - line) for each in caught]
-        raised = None
-        with np.errstate(all="raise"):
-            try:
-                target[2] = value[:1] if len(value) < 4 else value
-            except FloatingPointError as error:
-                raised = str(error)
-        found.append((np.asarray(target).tobytes(), told, raised))
+def test_casts_that_warn_name_the_users_line_and_have_written(given, dtype, key, machine_code):
+    with config.override(machine_code=machine_code):
+        found = [_cast_and_told(xp, given, dtype, key) for xp in (np, oxinp)]
     assert found[0] == found[1]
     if given not in (3e38, -1.5):
         assert found[0][1][0][2:] == (__file__, 0)
