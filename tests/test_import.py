@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parents[1]
 LIMIT_MS, LIMIT_OF_NUMPYS = 50.0, 1.4
 RUNS = 7
 LIMIT_NBYTES = 3_500_000
-"""Of compiled code, which takes in proportion to load: on a machine that does much else, this tells, and no clock."""
+"""The most bytes of compiled code that an import loads. The time is in proportion, and a busy machine's clock tells it
+wrong."""
 
 # The time that the importing thread computes. The clock also runs while other programs have the processor, and the
 # whole process's time also counts threads that NumPy's BLAS starts, which spin while they wait for work: both grow with

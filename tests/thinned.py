@@ -28,7 +28,8 @@ def a_share(items, share):
 def thinned(*values):
     """Return every combination of a value of each list, as parameters.
 
-    All are slow but as many as the longest list has values, among which is each value of each list.
+    All are slow but as many as the longest list has values, among which is each value of each list. Of these the whole
+    suite runs a share on the emulator, as of other cases.
     """
     quick = {
         tuple((i + i // len(each) * place) % len(each) for place, each in enumerate(values))

@@ -84,13 +84,13 @@ def shared(names, options):
         if own := shares.pop():
             os.sched_setaffinity(0, own)  # of this thread, and of the processes that it starts
 
-    def lines(name):
+    def row_of(name):
         command = [sys.executable, "-m", __spec__.name, options.size, name, "--peer", options.peer, "--row"]
         command += [] if options.npbench is None else ["--npbench", options.npbench]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False).stdout
 
     with ThreadPoolExecutor(num_jobs, initializer=take_a_share) as jobs:
-        for row in jobs.map(lines, names):
+        for row in jobs.map(row_of, names):
             if row:  # else what kept it from running has been said
                 yield json.loads(row)
 

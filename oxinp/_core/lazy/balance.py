@@ -41,8 +41,8 @@ LAUNCH = 16.0
 RECORDED = RECORD + LAUNCH / 4
 """Microseconds of an elementwise operation with its share of a launch, where nobody knows how many share one."""
 RESIZED, AGAIN, FIRST = 10.0, 30.0, 110.0
-"""Microseconds more for one that has not run before: of rows, products of vectors and reductions of new sizes, which a
-few sums lead to; of chains and other operations of new sizes; and of what is planned anew."""
+"""Microseconds more for one that has not run before: of rows, products of vectors and reductions of new sizes, which
+are launched by arithmetic; of chains and other operations of new sizes; and of what is planned anew."""
 FEW = 4.0
 """Of launches, one in so many at most is planned anew where that is the beginning of something: it is no reason to work
 elsewhere what a program does for the first time."""

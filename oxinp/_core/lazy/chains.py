@@ -72,7 +72,7 @@ def _build(graph: Graph, key: Any, outputs: tuple[tuple[int, Layout], ...]) -> N
 
 
 def keep_program(graph: Graph, key: Any, program: Executable) -> None:
-    """Let a graph keep what runs it in one way; of too many, it forgets all others."""
+    """Keep a compiled program of a graph by its key; where there are `MAX_PROGRAMS`, the others are dropped first."""
     if graph.programs is None:
         graph.programs = {}
     if len(graph.programs) >= MAX_PROGRAMS:
