@@ -40,7 +40,7 @@ LAUNCH = 16.0
 """Microseconds to launch a kernel."""
 RECORDED = RECORD + LAUNCH / 4
 """Microseconds of an elementwise operation with its share of a launch, where nobody knows how many share one."""
-RESIZED, AGAIN, FIRST = 10.0, 30.0, 110.0
+RELAUNCHED, AGAIN, FIRST = 10.0, 30.0, 110.0
 """Microseconds more for one that has not run before: of rows, products of vectors and reductions of new sizes, which
 are launched by arithmetic; of chains and other operations of new sizes; and of what is planned anew."""
 FEW = 4.0

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import CALL, HOST_RATE, LAUNCH, NUM_SIZES, RESIZED, balance, host_nbytes, is_sampled
+from oxinp._core.lazy.balance import CALL, HOST_RATE, LAUNCH, NUM_SIZES, RELAUNCHED, balance, host_nbytes, is_sampled
 from oxinp._core.lazy.building import missing
 from oxinp._core.lazy.calls import CALLS, Pending
 from oxinp._core.lazy.executor import loaded
@@ -54,7 +54,7 @@ LENGTHS_OF_SHORT = "lengths of short vectors"  # by which it keeps the same of w
 NO_ROWS = "no reductions along rows"  # by which it keeps that it has been met with what is none
 MAX_LENGTHS, LOOKS = 8, 16  # beyond which chains of the structure are looked at one time in so many
 OFTEN = 9  # times that chains are met before a kernel is made of them and their reductions
-LOOKED_UP, FOUND = LAUNCH + RESIZED, LAUNCH + 2 * RESIZED
+LOOKED_UP, FOUND = LAUNCH + RELAUNCHED, LAUNCH + 2 * RELAUNCHED
 """Microseconds of a launch that one look-up leads to, and of one that takes arithmetic."""
 CALL_NBYTES = CALL * HOST_RATE
 """Bytes that NumPy adds in the time of a call."""

@@ -9,7 +9,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.state import current, quiet
 from oxinp._core.lazy import schedule
-from oxinp._core.lazy.balance import FIRST, NUM_SIZES, RESIZED, SAMPLED, balance, is_sampled
+from oxinp._core.lazy.balance import FIRST, NUM_SIZES, RELAUNCHED, SAMPLED, balance, is_sampled
 from oxinp._core.lazy.building import Missing, attempt
 from oxinp._core.lazy.calls import Pending, result_in
 from oxinp._core.lazy.combining import combine
@@ -145,7 +145,7 @@ class _Summed(BoundOp):
                 if buffer is None:
                     buffer = self._run_planned(leaves, nbytes, is_known=is_known)
             if buffer is not None:
-                self.has_run, self.extra = True, RESIZED  # `_note_run`, spelled out
+                self.has_run, self.extra = True, RELAUNCHED  # `_note_run`, spelled out
                 self.rented -= 1
                 if self.is_written:
                     self._keep_written()
@@ -182,7 +182,7 @@ class _Summed(BoundOp):
 
     def _note_run(self) -> None:
         """Note that it has been run like others."""
-        self.has_run, self.extra = True, RESIZED
+        self.has_run, self.extra = True, RELAUNCHED
         self.rented -= 1
 
     def _keep_near(self) -> None:

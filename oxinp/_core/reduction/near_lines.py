@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from oxinp._config import config
-from oxinp._core.lazy.balance import RESIZED
+from oxinp._core.lazy.balance import RELAUNCHED
 from oxinp._core.lazy.executor import loaded
 from oxinp._core.lazy.op import BoundOp
 from oxinp._core.memory.layout import Layout
@@ -51,7 +51,7 @@ def run_near(bound: BoundOp, leaves: tuple[Any, ...]) -> Buffer | None:
     buffer: Buffer = backend.allocate(bound.layouts[0].nbytes)
     num_units = size // unit
     launch(_ONE_BLOCK, buffer.ptr, *given, *values, 1, 0, 1, num_units, size - num_units * unit)
-    bound.extra = RESIZED
+    bound.extra = RELAUNCHED
     bound.rented -= 1
     bound.has_run = True
     return buffer
