@@ -11,17 +11,19 @@ import pytest
 
 import oxinp as np
 from oxinp._core.lazy import balance as balance_module
-from oxinp._core.lazy import joint, mirrored, selections
+from oxinp._core.lazy import joint, mirrored, schedule, selections
 from oxinp._core.lazy.balance import (
     AGAIN,
     BY_ROWS,
     CACHED_NBYTES,
     CALL,
+    COMPARED,
     COPY_RATE,
     EACH,
     FIRST,
     IN_ORDER,
     LAUNCH,
+    LEAF,
     LINE,
     LOOP_NBYTES,
     NEAR_NBYTES,
@@ -188,6 +190,62 @@ def test_chains_that_are_computed_with_others_are_weighed_whole(work, module, mo
     assert_same(found, expected)
     ways = [given[1] if module is mirrored else host_nbytes(given[1]) * given[2] for given in seen]
     assert max(ways) >= 3 * 8 * ours.size  # of three operations at least
+
+
+def fluxes(xp, fields, times):
+    """Do steps like those of a finite volume scheme, whose chains have so many operands that few are one kernel."""
+    for _ in range(times):
+        sides = [
+            (field - slope * 0.1, field + slope * 0.1) for field, slope in zip(fields[:4], fields[4:], strict=True)
+        ]
+        (rho, other), (u, v), (p, q), (e, f) = sides
+        energies = p / 0.4 + 0.5 * rho * (u * u + e * e), q / 0.4 + 0.5 * other * (v * v + f * f)
+        mean, momentum, energy = 0.5 * (rho + other), 0.5 * (rho * u + other * v), 0.5 * (energies[0] + energies[1])
+        speed = xp.maximum(abs(u) + p * rho, abs(v) + q * other)
+        flux = momentum * momentum / mean - speed * 0.5 * (rho * u - other * v)
+        work = (energy + p) * momentum / mean - speed * 0.5 * (energies[0] - energies[1])
+        fields = [fields[0] + 1e-3 * (momentum - speed * 0.5 * (rho - other)), fields[1] + 1e-3 * flux, *fields[2:]]
+        fields[2] = fields[2] + 1e-3 * work
+    return fields
+
+
+@pytest.mark.usefixtures("unwatched")
+def test_operations_that_are_done_for_several_kernels_are_weighed_once(monkeypatch, usual):
+    """NumPy does each of them once, so that what the device does again is nothing that it gains."""
+    del usual
+    monkeypatch.setattr(schedule, "is_sampled", lambda: True)
+    monkeypatch.setattr(joint, "is_sampled", lambda: True)
+    draw = numpy.random.default_rng(6)
+    theirs = [draw.random((128, 128)) + 1 for _ in range(8)]
+    ours = [np.asarray(each) for each in theirs]
+    np.evaluate(*ours)
+    seen = []
+
+    def note(_, size, structure, num_elements, *, num_recorded=0, **__):
+        del size, num_elements
+        seen.append((len(structure.nodes), num_recorded or len(structure.nodes)))
+
+    monkeypatch.setattr(Balance, "computed_chain", note)
+    found = fluxes(np, ours, 10)
+    np.evaluate(*found)
+    for x, y in zip(found, fluxes(numpy, theirs, 10), strict=True):
+        assert_same(x, y)
+    num_operations = 10 * (4 * 4 + 2 * 9 + 3 + 5 + 6 + 8 + 8 + 6 + 2 + 4)
+    assert sum(nodes for nodes, _ in seen) > 1.3 * num_operations
+    assert sum(recorded for _, recorded in seen) == pytest.approx(num_operations, rel=0.2)
+
+
+def test_leaves_beyond_a_few_are_priced():
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    gains = []
+    for num_leaves in (6, 16):
+        kinds = (numpy.dtype(float),) * num_leaves
+        structure = types.SimpleNamespace(nodes=[None] * 12, kinds=kinds, host_nbytes=96.0)
+        before = learned._weights[2]
+        learned.computed_chain(2, structure, 16384, is_first=False, times=1)
+        gains.append(learned._weights[2] - before)
+    assert gains[0] - gains[1] == pytest.approx(LEAF * 10 * (1 + 12 / COMPARED))
 
 
 def test_gains_of_large_arrays_are_remembered_as_long_as_moving_them_takes():

@@ -40,6 +40,9 @@ LAUNCH = 16.0
 """Microseconds to launch a kernel."""
 RECORDED = RECORD + LAUNCH / 4
 """Microseconds of an elementwise operation with its share of a launch, where nobody knows how many share one."""
+LEAF, FEW_LEAVES, COMPARED = 3.0, 6, 6
+"""Microseconds of each leaf of a chain beyond a few, for its launch and for each so many operations: leaves are looked
+for in what else is pending, and compared with those of other operands."""
 RELAUNCHED, AGAIN, FIRST = 10.0, 30.0, 110.0
 """Microseconds more for one that has not run before: of rows, products of vectors and reductions of new sizes, which
 are launched by arithmetic; of chains and other operations of new sizes; and of what is planned anew."""
@@ -235,6 +238,7 @@ class Balance:
         is_first: bool,
         is_by_rows: bool = False,
         times: int = SAMPLED,
+        num_recorded: int = 0,
     ) -> None:
         """Note a kernel of elementwise operations; for the other parameters, see `ran` and `computed_call`.
 
@@ -249,13 +253,21 @@ class Balance:
         is_by_rows : bool
             See `are_by_rows`.
         times : int
+        num_recorded : int
+            Of its operations, how many the host would have to do for it; the others are done again, for more than one
+            kernel. 0 for all.
         """
-        calls = len(structure.nodes) or 1
+        calls = count = len(structure.nodes) or 1
         nbytes = (structure.host_nbytes or host_nbytes(structure)) * num_elements
+        if 0 < num_recorded < count:
+            calls = num_recorded
+            nbytes *= calls / count
         nbytes += max(nbytes - calls * NEAR_NBYTES, 0.0)  # `numpys_microseconds`, spelled out
         if is_by_rows:
             nbytes *= BY_ROWS
         gain = calls * (CALL - RECORD) + nbytes / HOST_RATE - LAUNCH
+        if (num_leaves := len(structure.kinds)) > FEW_LEAVES:
+            gain -= LEAF * (num_leaves - FEW_LEAVES) * (1 + calls / COMPARED)
         self.launched(size, gain, extra=AGAIN if is_first else 0.0, times=times)
 
     def computed_call(

@@ -31,6 +31,8 @@ _FIRST = new_table()
 """Operations, structures of chains, and the leaf that is the result -> the sizes that these were first met in."""
 _NEVER: Any = object()
 """Said of a structure that another one does not compute on its way, whatever its leaves are."""
+_PICKS = 4
+"""Of which a pair of structures keeps the latest: chains alike, of the left and the right of a cell, come in turns."""
 Above = tuple[Storage, Value, int]
 MIN_NBYTES = 1 << 27
 """Bytes of a chain from which on to read and write as many more takes longer than to plan it."""
@@ -139,7 +141,7 @@ def _is_bound(structure: Structure) -> bool:
 def _number_in(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tuple[Any, ...]) -> int | None:
     """Return the number that the result of a chain has in another one, None where that does not compute it.
 
-    What picks the leaves of the one from those of the other is kept by the two structures, as it was last.
+    What picks the leaves of the one from those of the other is kept by the two structures, as it was lately.
     """
     whole, structure = graph.structure, part.structure
     known = whole.interior
@@ -150,8 +152,7 @@ def _number_in(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: 
         latest = known[structure] = () if _may_compute(whole, structure) else _NEVER
     if latest is _NEVER:
         return None
-    if latest:
-        pick, number = latest
+    for pick, number in latest:
         if all(map(is_, pick(leaves), part_leaves)) and all(map(is_, pick(graph.leaves), part.leaves)):
             return number  # type: ignore[no-any-return]
     if not {*map(id, leaves)}.issuperset(map(id, part_leaves)):
@@ -161,7 +162,7 @@ def _number_in(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: 
         return None
     key = structure, places
     number = known[key] if key in known else find_value(whole, structure, places)
-    known[key], known[structure] = number, (_picking(places), number)
+    known[key], known[structure] = number, ((_picking(places), number), *latest[: _PICKS - 1])
     return number
 
 
@@ -272,7 +273,8 @@ def _places(graph: Graph, leaves: tuple[Any, ...], part: Graph, part_leaves: tup
     return tuple(places)
 
 
-def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]) -> Value:
+def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage], num_recorded: int = 0) -> Value:
+    """Compute a pending value, and others on the way, by their numbers in its graph; see `Balance.computed_chain`."""
     graph, leaves, _ = value
     numbers = sorted(wanted)
     values: list[Any] = [wanted[number].value for number in numbers]
@@ -287,7 +289,14 @@ def run_with_interior(storage: Storage, value: Value, wanted: dict[int, Storage]
     size = balance.ran(graph.layout.nbytes, tuple(compress(leaves, graph.structure.are_arrays)))
     if size < NUM_SIZES and (is_sampled() or balance.each):
         is_by_rows = are_by_rows(graph.leaves)
-        balance.computed_chain(size, graph.structure, graph.layout.size, is_first=False, is_by_rows=is_by_rows)
+        balance.computed_chain(
+            size,
+            graph.structure,
+            graph.layout.size,
+            is_first=False,
+            is_by_rows=is_by_rows,
+            num_recorded=num_recorded,
+        )
     if REPORTS:
         note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     result = storage.value = (leaf(graph.layout), (buffers[0],), next_mask())

@@ -55,6 +55,10 @@ MAX_TOGETHER = 32  # pending storages that are looked for on the way to each oth
 MAX_ALIVE = 256  # pending storages that somebody holds: beyond, all are flushed rather than searched at each flush
 MAX_ELEMENTS = 16  # of these, single elements: beyond, they are computed, for a program may keep one of each turn
 
+_num_unweighed = 0
+"""Operations that have been recorded, but whose results are gone, and no kernel has been weighed for."""
+MAX_UNWEIGHED = 256
+
 _OF_NO_ELEMENTS = frozenset({Pending, int, float})
 """Of which there are entries in chains of one element that `singles` has nothing to count of, if any is `Pending`."""
 
@@ -167,8 +171,9 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
     value: Any = storage.value
     if value is None or not value[0].nodes:
         return value  # type: ignore[no-any-return]
+    global _num_unweighed
     graph, leaves, mask = value
-    wanted, above, others, alike = None, None, [], []
+    wanted, above, others, alike, num_gone, num_recorded = None, None, [], [], 0, 0
     if here.are_several:
         pending = [] if at_work.flushes_many else pending_storages()
         others = alike = [other for other in pending if other is not storage and _is_own(other)]
@@ -185,6 +190,7 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
                     alike.append(other)  # for `joint.related`: one of the two may read all that the other reads
         if len(others) > MAX_ELEMENTS and not at_work.flushes_many and _compute_elements(others):
             return compute(storage)
+        num_gone = _num_unweighed + len(references) - len(others)
         kept, place = [*map(ref, others)], slice(len(references))
         if references == PENDING:  # nearly always; `shorten`, spelled out
             PENDING[place] = kept
@@ -204,6 +210,12 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
             wanted, above = joint.related(value, alike)
         if above and CALLS:
             others = joint.left_of(others, above)
+    if others and num_gone:
+        left = num_gone - len(graph.nodes) + (len(wanted) if wanted else 0)
+        num_recorded = len(graph.nodes) + min(left, 0)
+        _num_unweighed = min(max(left, 0), MAX_UNWEIGHED)
+    else:
+        _num_unweighed = 0
     try:
         found = None
         if CALLS and not graph.structure.is_flagged:
@@ -211,7 +223,7 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
             if found is None and not wanted:
                 found = joint.fused(storage, value, others)
         if found is None and wanted:
-            found = joint.run_with_interior(storage, value, wanted)
+            found = joint.run_with_interior(storage, value, wanted, num_recorded)
         if found is not None:
             if above:
                 joint.read_in(found, above)
@@ -238,9 +250,10 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
             note("device", chains.describe(graph), f"{graph.layout.nbytes} B result, {len(leaves)} inputs")
     except BaseException:
         PENDING.append(ref(storage))
+        _num_unweighed = min(max(num_gone - 1, 0), MAX_UNWEIGHED)  # to be claimed when it is tried again
         raise
     layout = graph.layout
-    weigh_chain(graph, leaves, is_first=is_first, is_planned=is_planned)
+    weigh_chain(graph, leaves, is_first=is_first, is_planned=is_planned, num_recorded=num_recorded)
     storage.value = done = (layout.graph or leaf(layout), (buffer,), next_mask())
     if above:
         joint.read_in(done, above)
@@ -248,7 +261,13 @@ def compute(storage: Storage) -> Value:  # noqa: PLR0915 - the common cases in f
 
 
 def weigh_chain(
-    graph: Graph, leaves: tuple[Any, ...], is_due: bool = False, *, is_first: bool = False, is_planned: bool = False
+    graph: Graph,
+    leaves: tuple[Any, ...],
+    is_due: bool = False,
+    *,
+    is_first: bool = False,
+    is_planned: bool = False,
+    num_recorded: int = 0,
 ) -> None:
     """Let placement know of a chain that has been computed, so that what is fetched is known to come from it.
 
@@ -259,7 +278,15 @@ def weigh_chain(
     if size < NUM_SIZES and (is_due or is_planned or is_sampled() or balance.each):
         times = 1 if is_planned else SAMPLED
         is_by_rows = are_by_rows(graph.leaves)
-        balance.computed_chain(size, structure, layout.size, is_first=is_first, is_by_rows=is_by_rows, times=times)
+        balance.computed_chain(
+            size,
+            structure,
+            layout.size,
+            is_first=is_first,
+            is_by_rows=is_by_rows,
+            times=times,
+            num_recorded=num_recorded,
+        )
 
 
 def append(storage: Storage) -> None:
@@ -460,9 +487,11 @@ def _replace(references: list[ref[Storage]], storages: Iterable[Storage]) -> Non
 
 def shorten(references: list[ref[Storage]], kept: list[ref[Storage]]) -> None:
     """Let some stand for the first entries of `PENDING`, in an attempt, unless these are other ones by now."""
-    place = slice(len(references))
+    global _num_unweighed
+    place, num_gone = slice(len(references)), len(references) - len(kept)
     if PENDING[place] == references:  # nothing is called or allocated from the comparison on, see `_replace`
         PENDING[place] = kept
+        _num_unweighed = min(_num_unweighed + num_gone, MAX_UNWEIGHED)
 
 
 def _own_pending() -> list[Storage]:

@@ -101,13 +101,14 @@ def test_renewed_is_combined(on_device, found, seed):
     assert len(found) > 100
 
 
-def test_two_chains_are_joined_as_many_are():
-    entries, layouts = [object() for _ in range(4)], [object() for _ in range(3)]
+@pytest.mark.parametrize(("num_entries", "num_layouts", "most"), [(4, 3, 4), (20, 1, 20), (60, 2, 20)])
+def test_two_chains_are_joined_as_many_are(num_entries, num_layouts, most):
+    entries, layouts = [object() for _ in range(num_entries)], [object() for _ in range(num_layouts)]
     draw = random.Random(7)
     for _ in range(500):
         sides = []
         for _ in range(2):
-            pairs = [(draw.choice(entries), draw.choice(layouts)) for _ in range(draw.randrange(1, 5))]
+            pairs = [(draw.choice(entries), draw.choice(layouts)) for _ in range(draw.randint(1, most))]
             graph = SimpleNamespace(leaves=tuple(layout for _, layout in pairs), is_scalar=False)
             sides.append((graph, tuple(entry for entry, _ in pairs), draw.randrange(8)))
         assert record.join_two(*sides) == record.join_leaves(sides)
