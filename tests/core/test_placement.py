@@ -91,6 +91,28 @@ def test_small_gathers_stay_on_the_host(config, stats):
     assert stats().launches == 0
 
 
+@pytest.mark.parametrize(
+    ("key", "is_light"),
+    [
+        *(((3, [0, 5, 7]), True), ((range(400), range(400)), True), (([1, 2],), True), (([1, 2], slice(None)), True)),
+        *((numpy.arange(9), True), ((slice(2), numpy.arange(9)), True)),
+        *((numpy.arange(200), False), ((numpy.arange(9).reshape(3, 3), 1), False)),
+    ],
+    ids=str,
+)
+def test_few_elements_of_what_is_on_the_host_alone_are_the_hosts_however_large_it_is(key, is_light, config, stats):
+    config.offload_threshold = 65536
+    theirs = numpy.add.outer(numpy.arange(400.0), numpy.arange(400.0))
+    ours = np.frombuffer(theirs.tobytes()).reshape(400, 400)  # which lends NumPy's memory
+    assert ours._storage.host is not None is ours._storage.value
+    for convert in (np.asarray, numpy.asarray):
+        parts = key if type(key) is tuple else (key,)
+        given = tuple([convert(part) if type(part) is numpy.ndarray else part for part in parts])
+        assert_same(ours[given if type(key) is tuple else given[0]], theirs[key])
+        assert (stats().h2d_bytes == 0) is is_light
+        assert not (is_light and stats().launches)
+
+
 def test_infinite_threshold_never_uses_the_device(config, stats):
     config.offload_threshold = float("inf")
     x = np.ones((1000, 1000))

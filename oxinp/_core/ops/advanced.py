@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from oxinp._config import config
 from oxinp._core.host.exchange import holds_arrays
 from oxinp._core.lazy import placement
 from oxinp._core.lazy.balance import balance
@@ -33,6 +34,7 @@ from oxinp._ptx.types import i64
 # How an index out of bounds is written among distances: the number of the index array, then the index.
 BASE, _NUMBER_BITS, LIMIT = -(1 << 62), 56, 1 << 55
 _ALL = slice(None)
+_INTEGERS = frozenset({int, *(np.dtype(code).type for code in "bBhHiIlLqQ")})
 
 
 class Selection(NamedTuple):
@@ -95,19 +97,49 @@ class _Index(NamedTuple):
         return self.array, self.axis, self.extent, self.given
 
 
-def is_light(array: Handle, key: Any) -> bool:
-    """Whether NumPy is to do it: what is indexed and every index are small and on the host."""
-    if not placement.may_be_host(array._held or array._storage):
+def is_light(array: Handle, key: Any, *, is_written: bool = False) -> bool:
+    """Whether NumPy is to do it: every index is small and on the host, and so is the array or it has what is asked for.
+
+    What the device has of an array would be outdated by a write.
+    """
+    storage = array._held or array._storage
+    if not placement.may_be_host(storage):
         return False
     parts = [x for x in (key if type(key) is tuple else (key,)) if isinstance(x, Handle)]
     if not is_hosted(parts):
         return False
+    is_there = storage.host is not None and not (is_written and storage.value is not None)
+    if is_there and selects_few(array, key):
+        return True
     nbytes = max(x._layout.nbytes for x in (array, *parts))
     if 0 < nbytes < balance.limit and parts:  # it is as large as that, but so many of its elements are asked for
         largest = max([x._layout for x in parts], key=_host_cost)
         price = gather.SELECT.price if largest.dtype == BOOL else gather.TAKE.price
         return placement.is_host(nbytes, _host_cost(largest) / nbytes, price)
     return placement.is_host(nbytes)
+
+
+def selects_few(array: Handle, key: Any) -> bool:
+    """Whether integers in a key select what NumPy finds in less than a launch takes, however large the array is."""
+    layout = array._known or array._layout
+    axis, num_taken, beside = 0, 1, layout.dtype.itemsize
+    for part in key if type(key) is tuple else (key,):
+        kind, size = type(part), 1
+        if axis == layout.ndim:
+            return False
+        if kind is slice:
+            beside *= layout.shape[axis]
+        elif kind is list or kind is range:
+            if kind is list and not _INTEGERS.issuperset(map(type, part)):
+                return False
+            size = len(part)
+        elif (kind is types.ndarray or kind is np.ndarray) and part.ndim == 1 and part.dtype != BOOL:
+            size = part.size
+        elif kind is not int:
+            return False
+        num_taken = max(num_taken, size)  # they are taken together
+        axis += 1
+    return num_taken * (gather.BYTES_PER_INDEX + beside * math.prod(layout.shape[axis:])) < config.offload_threshold
 
 
 def _host_cost(layout: Layout) -> float:

@@ -37,7 +37,7 @@ _TAKEN = Handle | np.generic | bool | int | float | complex  # as values, as the
 
 def key_on_host(key: Any) -> Any:
     """Return an advanced key as NumPy takes it; None if not all of its arrays are small and valid on the host."""
-    parts = []
+    parts: list[Any] = []
     for part in key if type(key) is tuple else (key,):
         kind = type(part)
         if kind is types.ndarray:
@@ -49,6 +49,10 @@ def key_on_host(key: Any) -> Any:
             parts.append(seen)
         elif kind in BASIC or (kind is list and _NUMBERS.issuperset(map(type, part))):
             parts.append(part)
+        elif kind is tuple or kind is list:  # which NumPy makes an array of, as of what `where` returns
+            if (inner := key_on_host(tuple(part))) is None:
+                return None
+            parts.append(list(inner) if kind is list else inner)
         else:
             return None
     return tuple(parts) if type(key) is tuple else parts[0]

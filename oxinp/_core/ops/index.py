@@ -159,7 +159,8 @@ def _part_at(base: Handle, layout: Layout, key: Any) -> Any:
 
 def gather_on_host(array: Handle, seen: Any, key: Any) -> Any:
     """Return what an advanced key selects of an array that is valid on the host."""
-    if placement.is_host(seen.nbytes) and not explain.REPORTS and type(array) is types.ndarray:
+    is_few = placement.is_host(seen.nbytes) or (type(array) is types.ndarray and advanced.selects_few(array, key))
+    if is_few and not explain.REPORTS and type(array) is types.ndarray:
         place = key_on_host(key)
         if place is not None:
             found = seen[place]
@@ -434,7 +435,7 @@ def _set_by_key(array: Handle, key: Any, value: Any) -> None:
     known = with_values(key)
     if known is not key:
         setitem(array, known, value)
-    elif type(array) is types.ndarray and advanced.is_light(array, key):
+    elif type(array) is types.ndarray and advanced.is_light(array, key, is_written=True):
         placed_on_host(np.ndarray.__setitem__, (array, key, value), {}, mutates=(0,))
     elif (counted := with_integers(key)) is not key:
         setitem(array, counted, value)

@@ -111,7 +111,7 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
         raise Unsupported("a ufunc whose order matters, or an array that is not ours to write to")
     if type(key) is types.ndarray and _is_done_on_host(name, array, key, value):
         return
-    if advanced.is_light(array, key):
+    if advanced.is_light(array, key, is_written=True):
         raise Placed("few elements, on the host")
     if type(key) is types.ndarray and again.write(name, array, key, value):
         return
