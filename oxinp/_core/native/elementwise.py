@@ -1,4 +1,4 @@
-"""Loops of NumPy's over all elements at once, called by machine code: of arrays of one shape, or of one and a number.
+"""Loops of NumPy's over all elements at once, called by machine code: of arrays of one shape, and of numbers.
 
 The elements of each operand are as far apart as its stride says throughout: vectors, and arrays without gaps. Matrices
 with gaps and such as broadcast are left to `rows`.
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from oxinp._core.native import loops, rows
-from oxinp._core.native.function import Function
+from oxinp._core.native.function import FLOAT64, Function
 from oxinp._core.native.objects import (
     ARRAY_DATA,
     ARRAY_DTYPE,
@@ -20,6 +20,7 @@ from oxinp._core.native.objects import (
     ARRAY_NDIM,
     ARRAY_SHAPE,
     ARRAY_STRIDES,
+    TYPE,
 )
 
 
@@ -224,6 +225,33 @@ def compute(function: Function, load_rows: Callable[[], None], operands: tuple[s
     code.label(done)
 
 
+def compute_numbers(function: Function, load_rows: Callable[[], None], operands: tuple[str, ...], label: str) -> None:
+    """Let `r13` have what a loop makes of numbers, floats of 64 bits and integers beside one; else go to a label."""
+    code, has_float = function.code, function.new_label()
+    if not loops.ARE_KNOWN:
+        code.jump(label)
+    for number in operands:
+        code.load("rax", number, TYPE)
+        function.if_one_of("rax", (float, np.float64), has_float)
+    code.jump(label)
+    code.label(has_float)
+    load_rows()
+    code.set("rax", id(FLOAT64))
+    code.compare_with("r15", loops.INPUT, "rax")  # these are the first
+    code.jump(label, "ne")
+    for place, number in enumerate(operands):
+        loops.place_number(function, place, number, label)
+    code.set("rax", 1)
+    code.store("rsp", loops.COUNT, "rax")
+    code.move("rax", "rsp")
+    code.add("rax", loops.STEPS)
+    code.store("rsp", loops.POINTERS + 8 * len(operands), "rax")
+    code.load("rax", "r15", loops.OUTPUT_NBYTES)
+    code.store("rsp", loops.STRIDES + 8 * len(operands), "rax")
+    loops.call(function, loops.POINTERS, loops.COUNT, loops.STRIDES, loops.STATUS, label)
+    loops.make_number(function, loops.STEPS)
+
+
 def compute_into(function: Function, load_rows: Callable[[], None], operands: tuple[str, ...], label: str) -> None:
     """Write what a loop makes of operands to the first, an array; go to a label if that needs more.
 
@@ -275,4 +303,4 @@ def compute_into(function: Function, load_rows: Callable[[], None], operands: tu
     code.label(done)
 
 
-__all__ = ["compute", "compute_into", "count_words"]
+__all__ = ["compute", "compute_into", "compute_numbers", "count_words"]

@@ -23,18 +23,19 @@ from oxinp._core.native.function import LIGHT, MIDDLING, MOST, MOST_LIGHT, MOST_
 from oxinp._core.native.numbers import NUMBERS, load_number
 from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.reduction.table import BY_UFUNC, SCANS
+from oxinp._core.ufunc.object import WARNING_OF_OUTPUTS
 from oxinp._core.ufunc.objects import OF_TWO
 from oxinp._core.ufunc.table import UFUNCS
 
 _CALL = ctypes.create_string_buffer(b"__call__")
 
 
-_OUT = sys.intern("out")
-_BY_NAME = (_OUT,)
+_OUT, _WHERE = map(sys.intern, ("out", "where"))
+_BY_NAME = (_OUT,), (_OUT, _WHERE)
 _IS_WEIGHED = 32
 """Where on the stack it says whether a call has been weighed."""
-_HANDLE, _COUNT, _GIVEN = loops.COUNT, loops.STATUS, loops.POINTERS
-"""Where on the stack there is an array to write to, how many things NumPy is given, and these."""
+_HANDLE, _COUNT, _GIVEN, _MASK = loops.COUNT, loops.STATUS, loops.POINTERS, loops.TIMES
+"""Where on the stack there is an array to write to, how many things NumPy is given, and these; and a mask, or 0."""
 _ROWS = {row.numpy: loops.rows(row.numpy) for row in UFUNCS}
 """NumPy's ufuncs -> what is known of their loops."""
 
@@ -51,12 +52,13 @@ def _load_rows(function: Function, place: tuple[str, int], label: str) -> None:
     code.add("r15", BYTES_ITEMS)
 
 
-def _compute(function: Function, *operands: str) -> None:
+def _compute(function: Function, *operands: str, are_numbers: bool = False) -> None:
     """Return ours of what the ufunc of NumPy's that `r13` has makes of operands, by its loop or by a call of it."""
     code, is_made, is_numpys = function.code, function.new_label(), function.new_label()
     function.unless_reported()
     code.store("rsp", 24, "r13")
-    elementwise.compute(function, partial(_load_rows, function, ("rsp", 24), is_numpys), operands, is_numpys)
+    compute = elementwise.compute_numbers if are_numbers else elementwise.compute
+    compute(function, partial(_load_rows, function, ("rsp", 24), is_numpys), operands, is_numpys)
     code.jump(is_made)
     code.label(is_numpys)
     for place, each in enumerate(operands):
@@ -161,6 +163,8 @@ def _compute_two(function: Function, numpys: int) -> None:
         function.if_one_of("rax", (float, int, *NUMBERS), is_number)
         code.jump("on the device")  # or neither here nor there
         code.label(is_number)
+    code.load("r13", "rbx", numpys)
+    _compute(function, "r12", "r14", are_numbers=True)
     code.label("compute two")
     code.load("r13", "rbx", numpys)
     _compute(function, "r12", "r14")
@@ -262,22 +266,25 @@ def call(kind: type, before: int, arrays: type) -> bytes:
     code.label("one number")
     code.move("r12", "r13")
     code.load("rax", "r12", TYPE)
-    function.if_one_of("rax", (float, int, *NUMBERS), "compute one")
+    function.if_one_of("rax", (float, int, *NUMBERS), "compute one number")
     code.jump("general")
+    code.label("compute one number")
+    code.load("r13", "rbx", numpys)
+    _compute(function, "r12", are_numbers=True)
     code.label("compute one")
     code.load("r13", "rbx", numpys)
     _compute(function, "r12")
     code.label("two")
     code.compare_number("rax", 2)
-    code.jump("general", "ne")
+    code.jump("by position", "ne")
     code.set("rcx", id(2))
     code.compare_with("rbx", arity, "rcx")
-    code.jump("general", "ne")
+    code.jump("by position", "ne")
     _load_two(function, arrays)
     count_words("r12", "r14")
     require_light()
     _compute_two(function, numpys)
-    _call_into(function, arrays, arity, numpys, partial(_require_light, function, reach, "keywords"))
+    _call_into(function, arrays, arity, numpys, partial(_require_light, function, reach, "into"))
     function.end_with_bringing(brought, label="on the device")
     _record(function, objects.offset(kind.__dict__["operations"]))
     code.label("not weighed")
@@ -306,29 +313,67 @@ def _record(function: Function, operations: int) -> None:
     record_operation(function, load_operation, "r13", "r14")
 
 
-def _load_into(function: Function, arrays: type, arity: int) -> None:
-    """Let the stack have operands and where the result goes, which is all that is given by keyword: as `out`."""
-    code = function.code
+def _load_output(function: Function, arrays: type, numpys: int) -> None:
+    """Let the stack have where the result goes, by keyword or last, the mask beside that, and how many operands."""
+    code, has_mask = function.code, function.new_label()
+    code.label("into")
+    code.compare_number_with("rsp", 0, 0)
+    code.jump("by position", "e")
+    code.label("keywords")
     code.load("r13", "rsp", 0)
     function.unless_type("r13", dict, "general")
+    code.set("rax", 0)
     code.compare_number_with("r13", SIZE, 1)
+    code.jump(has_mask, "e")
+    code.compare_number_with("r13", SIZE, 2)
     code.jump("general", "ne")
+    code.set("r12", id(_WHERE))
+    function.call("PyDict_GetItem", "r13", "r12")
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    code.label(has_mask)
+    code.store("rsp", _MASK, "rax")
     code.set("r12", id(_OUT))
     function.call("PyDict_GetItem", "r13", "r12")
     code.compare_number("rax", 0)
     code.jump("general", "e")
+    code.load("rcx", "rbp", SIZE)
+    code.jump("has output")
+    code.label("by position")
+    code.load("rcx", "rbp", SIZE)
+    code.add("rcx", -1)
+    code.jump("general", "le")
+    code.load("rax", "rbx", numpys)
+    function.if_one_of("rax", WARNING_OF_OUTPUTS, "general")
+    code.load("rcx", "rbp", SIZE)
+    code.add("rcx", -1)
+    code.move("rax", "rbp")
+    for _ in range(8):
+        code.add_register("rax", "rcx")
+    code.load("rdx", "rax", TUPLE_ITEMS)
+    code.set("rax", 0)
+    code.store("rsp", _MASK, "rax")
+    code.move("rax", "rdx")
+    code.label("has output")
+    code.store("rsp", _COUNT, "rcx")
     code.store("rsp", _HANDLE, "rax")
     function.unless_type("rax", arrays, "general")
+
+
+def _load_into(function: Function, arrays: type, arity: int, numpys: int) -> None:
+    """Let the stack have operands, as many as a ufunc has, and where the result goes."""
+    code = function.code
+    _load_output(function, arrays, numpys)
     code.move("r12", "rax")
     function.load_seen("r14", "r12", storage="r13")
     function.provide_storage("r12", "r14", "r13")  # nothing else runs from here to where references are taken
-    code.load("rax", "rbp", SIZE)
+    code.load("rax", "rsp", _COUNT)
     for count in (1, 2):
         code.compare_number("rax", count)
-        code.jump(f"{count} into", "e")
+        code.jump(f"{count} operands", "e")
     code.jump("general")
     for count in (1, 2):
-        code.label(f"{count} into")
+        code.label(f"{count} operands")
         code.set("rcx", id(count))
         code.compare_with("rbx", arity, "rcx")
         code.jump("general", "ne")
@@ -336,15 +381,22 @@ def _load_into(function: Function, arrays: type, arity: int) -> None:
             _place_operand(function, arrays, place)
         code.set("rax", count + 1)
         code.store("rsp", _COUNT, "rax")
-        code.jump("into")
-    code.label("into")
+        code.compare_number_with("rsp", _MASK, 0)
+        code.jump("placed", "e")
+        code.load("r13", "rsp", _MASK)
+        function.unless_type("r13", arrays, "general")
+        function.load_seen("r12", "r13", storage="r8")
+        function.require_host("r13", "r12", is_learned=True)
+        function.require_elements("r12", (np.bool_,))
+        code.store("rsp", _GIVEN + 8 * (count + 1), "r12")
+        code.jump("placed")
+    code.label("placed")
 
 
 def _call_into(function: Function, arrays: type, arity: int, numpys: int, require_light: Callable[[], None]) -> None:
-    """Lay out ``keywords``: NumPy writes to an array on the host."""
-    code, failed = function.code, function.new_label()
-    code.label("keywords")
-    _load_into(function, arrays, arity)
+    """Lay out ``keywords`` and ``by position``: NumPy writes to an array on the host."""
+    code, failed, is_known = function.code, function.new_label(), function.new_label()
+    _load_into(function, arrays, arity, numpys)
     code.load("r12", "rsp", _HANDLE)
     function.load_seen("r14", "r12", storage="r13")
     function.require_elements("r14", (*MIDDLING, WIDE))
@@ -352,20 +404,28 @@ def _call_into(function: Function, arrays: type, arity: int, numpys: int, requir
     require_light()
     function.unless_reported()
     function.require_writable("r12")
-    function.let_be_alone("r13", "keywords")
+    function.let_be_alone("r13", "into")
     function.begin_writing("r13")
     code.load("rdx", "rsp", _COUNT)
     code.move("rax", "rsp")
     for _ in range(8):
         code.add_register("rax", "rdx")
     code.store("rax", _GIVEN - 8, "r14")
+    code.set("rcx", id(_BY_NAME[0]))
+    code.compare_number_with("rsp", _MASK, 0)
+    code.jump(is_known, "e")
+    code.add("rdx", 1)
+    code.store("rsp", _COUNT, "rdx")
+    code.set("rcx", id(_BY_NAME[1]))
+    code.label(is_known)
+    code.store("rsp", _HANDLE, "rcx")
     _keep_given(function, is_kept=True)
     code.load("rdi", "rbx", numpys)
     code.move("rsi", "rsp")
     code.add("rsi", _GIVEN)
+    code.load("rcx", "rsp", _HANDLE)
     code.load("rdx", "rsp", _COUNT)
-    code.add("rdx", -1)  # by position
-    code.set("rcx", id(_BY_NAME))
+    code.subtract_from("rdx", "rcx", SIZE)  # by position
     code.call(objects.address("PyObject_Vectorcall"))
     code.store("rsp", 8, "rax")
     _keep_given(function, is_kept=False)

@@ -168,7 +168,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             if len(args) == num_inputs and _NUMBERS.issuperset(map(type, args)):
                 return call_numerical(numpy_ufunc, args, kwargs)
             has_output = len(args) == num_inputs + 1 and numpy_ufunc.nout == 1 and type(args[-1]) is types.ndarray
-            if has_output and numpy_ufunc not in _WARNING_OF_OUTPUTS:
+            if has_output and numpy_ufunc not in WARNING_OF_OUTPUTS:
                 return self(*args[:-1], out=args[-1])
         if num_inputs == len(args) == 2 and not kwargs and numpy_ufunc.nout == 1:
             a, b = args
@@ -186,7 +186,7 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
             del kwargs["out"]
             result = self(*args, **kwargs)
             return tuple(map(as_array, result)) if type(result) is tuple else as_array(result)
-        if len(args) > num_inputs and numpy_ufunc in _WARNING_OF_OUTPUTS:
+        if len(args) > num_inputs and numpy_ufunc in WARNING_OF_OUTPUTS:
             call_as_user(numpy_ufunc, (0, 0, np.empty(())), {})  # which NumPy does since 2.4
         if not kwargs and len(args) == num_inputs + 1 and args[-1] is None:  # as NumPy's own functions say it
             return self(*args[:-1])
@@ -441,7 +441,7 @@ documentation.set_module(ufunc)
 
 _OUT = {"out"}
 _NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdFD")})
-_WARNING_OF_OUTPUTS = (np.maximum, np.minimum)  # where these are given by position
+WARNING_OF_OUTPUTS = (np.maximum, np.minimum)  # where these are given by position
 
 
 def _of_name(name: str) -> Any:

@@ -137,6 +137,19 @@ def test_ufuncs_of_two_are_numpys(ufunc):
             _assert_told_the_same(partial(ufunc, a, b), partial(ufunc, first(x), second(y)))
 
 
+@pytest.mark.usefixtures("written")
+@pytest.mark.parametrize("ufunc", [*OF_ONE, *OF_TWO], ids=lambda ufunc: ufunc.__name__)
+def test_ufuncs_of_numbers_are_numpys(ufunc):
+    ours = getattr(oxinp, ufunc.__name__)
+    for numbers in product((*NUMBERS, np.float64(-2.5), -1.5, 710.0), repeat=ufunc.nin):
+        if {float, np.float64}.isdisjoint(map(type, numbers)):
+            continue
+        (found, heard), (expected, expected_heard) = _told(partial(ours, *numbers)), _told(partial(ufunc, *numbers))
+        assert heard == expected_heard, numbers
+        assert type(found) is type(expected), numbers
+        assert found is expected or found.tobytes() == expected.tobytes(), numbers
+
+
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_are_numpys(name):
     for dtype, shape in product(DTYPES, SHAPES.values()):

@@ -190,7 +190,13 @@ WRITES = _listed(
     np.greater(a, b, out=m); np.add(a, b, out=None); np.add(U, U, out=U); np.multiply(C, 1j, out=C);
     np.add(a, 'x', out=a);
     np.maximum(M[0, :3], a[:3], out=M[1, :3]); np.negative(o, out=o); np.add(a, b, out=a, where=m);
-    np.add(a, [1], out=a);
+    np.add(a, [1], out=a); np.multiply(c, c, c); np.sqrt(B, B); np.maximum(a, b, a); np.negative(a, a); np.add(a, a, i);
+    np.add(a, b, 3); np.add(M, M[0], M); np.add(a, M, a); np.add(2, 3, Z); np.add(2, a, b); np.exp(a, a, a);
+    np.add(a, b, r);
+    np.add(a[1:], 1, a[:-1]); np.divide(a, b, out=a, where=a > b); np.divide(M, M[0], out=M, where=M > 1);
+    np.add(a, 1, out=a, where=True); np.sqrt(a, out=b, where=m[0]); np.add(a, b, where=a < b, out=a);
+    np.add(a, b, out=a, where=i); np.add(a, b, out=a, where=[True]); np.add(a, 1, out=r, where=a < b);
+    np.divide(a, 0, out=a, where=a > b); np.add(a, 1, out=a, where=M > 1); np.add(a, 1, out=a, dtype='f8');
     np.add(a[:5], 2**70, out=r); np.add(Z, Z, out=Z); np.multiply(L, 2.0, out=L); np.add(E, 1, out=E); np.add(a, b, a);
     i //= 4; i %= 3; a //= 0.5; a %= b; i <<= 2; i >>= 1; U <<= 1; U //= 3; U %= 0; D %= 0.7; D //= D[0]; a <<= 1;
     U >>= 300; m <<= 1; i //= 2.0; i //= 0; a //= 0.0;
