@@ -56,8 +56,8 @@ MIDDLING = (
     *(np.uint8, np.int8, np.int16, np.uint16, np.uint32, np.uint64),
 )
 """Types of elements of arrays that are the host's although they are not small: what these make has 8 bytes at most."""
-WIDE = np.complex128
-"""That of elements of 16 bytes which may be so, too; each counts twice."""
+WIDE = np.complex128, np.complex64
+"""Those of elements which may be so, too, and may make some of 16 bytes; each counts twice."""
 
 _USUAL = MOST_FEW * HEAVY  # the threshold
 MOST_LIGHT, MOST_WORK = _USUAL // 8, 2 * MAX_WORK * _USUAL
@@ -229,7 +229,7 @@ class Function(Frame):
         self.require_few(handle, seen, may_be_larger)
         self.code.jump(done)
         self.code.label(may_be_larger)
-        self.require_elements(seen, (*MIDDLING, WIDE))
+        self.require_elements(seen, (*MIDDLING, *WIDE))
         self.count_own(seen)
         if is_learned:
             self.require_reach(LIGHT)
@@ -385,11 +385,11 @@ class Function(Frame):
             is_array, is_narrow = self.new_label(), self.new_label()
             code.load("r8", operand, TYPE)
             self.if_one_of("r8", (np.ndarray,), is_array)
-            self.if_one_of("r8", (complex, WIDE), is_wide)
+            self.if_one_of("r8", (complex, *WIDE), is_wide)
             code.jump(is_narrow)
             code.label(is_array)
             code.load("r8", operand, ARRAY_DTYPE)
-            self.if_one_of("r8", (np.dtype(WIDE),), is_wide)
+            self.if_one_of("r8", [np.dtype(kind) for kind in WIDE], is_wide)
             code.label(is_narrow)
         code.jump(done)
         code.label(is_wide)

@@ -17,7 +17,7 @@ from oxinp._core.native.function import MIDDLING, NONE, WIDE
 from oxinp._core.native.objects import INT_DIGIT, INT_TAG, POSITIVE, SIZE, TUPLE_ITEMS
 from oxinp._core.native.places import load_small
 
-DTYPES = [np.dtype(kind) for kind in (*MIDDLING, WIDE, np.complex64, np.float16)]
+DTYPES = [np.dtype(kind) for kind in (*MIDDLING, *WIDE, np.float16)]
 LARGEST_ALIGNMENT = 256  # see `Layout.alignment`
 
 

@@ -98,7 +98,7 @@ def compute(
 
 def _require_middling(function: Function, array: str, reach: int) -> None:
     """Go to the general function unless an array of numbers is the host's by its bytes; `rax` has its words."""
-    function.require_elements(array, (*MIDDLING, WIDE))
+    function.require_elements(array, (*MIDDLING, *WIDE))
     function.count_own(array)
     function.code.compare_number("rax", 0)
     function.code.jump("general", "e")
