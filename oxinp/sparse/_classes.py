@@ -43,6 +43,7 @@ from oxinp.sparse._base import (
 )
 from oxinp.sparse._base import as_ours as as_ours_sparse
 from oxinp.sparse._methods import METHODS, OTHERS, MethodRow
+from oxinp.sparse._small import MISSING, ask, kept
 
 MODULE = "oxinp.scipy.sparse"
 _OPERATORS = (
@@ -61,6 +62,8 @@ def _method(name: str, theirs: Any) -> Callable[..., Any]:
     row = OTHERS.get(theirs.__name__[:3], {}).get(name) or METHODS.get(name, MethodRow())
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not (kwargs or row.writes) and (found := ask(self, name, args)) is not MISSING:
+            return found
         compute = row.compute
         if compute is not None and self.format in row.formats and not is_small(self, args, tuple(kwargs.values())):
             try:
@@ -80,6 +83,8 @@ def _property(name: str) -> property:
     row = METHODS.get(name, MethodRow())
 
     def read(self: Any) -> Any:
+        if not row.writes and (found := ask(self, "__getattribute__", (name,))) is not MISSING:
+            return found
         if row.compute is not None and self.format in row.formats and not is_small(self):
             with contextlib.suppress(Unsupported):
                 return row.compute(self)
@@ -358,6 +363,7 @@ def make_classes() -> None:
             CLASSES[name] = made
             exchange.given_as[made] = given
             exchange.taken_as[theirs] = taken
+            exchange.kept_as[made] = kept
             dispatch.register(theirs, made)
     for base in (sparray, spmatrix):
         base.__module__ = MODULE

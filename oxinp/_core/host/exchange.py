@@ -60,6 +60,8 @@ def holds_arrays(value: Any, depth: int = 0) -> bool:
 # classes of SciPy's -> ``make(value, take)``, ours for one of these. Packages above enter theirs.
 given_as: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {}
 taken_as: dict[type, Callable[[Any, Callable[[Any], Any]], Any]] = {}
+kept_as: dict[type, Callable[[Any], Any]] = {}
+"""Such classes of ours -> what returns the object of SciPy's that is kept beside a small one, or None."""
 
 
 class NeedsMirror(Exception):
@@ -144,6 +146,10 @@ class Exchange:
         elif kind is dict:
             return {key: self.give(part) for key, part in value.items()}
         return value
+
+    def stands_for(self, ours: Any, theirs: Any) -> None:
+        """Let an object of NumPy's or SciPy's stand for one of ours, whose arrays have been given."""
+        self._objects.append((ours, theirs))
 
     def _object(self, value: Any) -> Any:
         """Return what stands for an object of ours that consists of arrays."""

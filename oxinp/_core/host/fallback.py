@@ -17,7 +17,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.frames import Line, call_as_user, user_frame
 from oxinp._core.errors.hearing import call_numerical, call_quickly, current, default
-from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array
+from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array, kept_as
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted_as_argument
 from oxinp._core.lazy.handle import begin_writing, end_writing, host_view, is_writeable
@@ -182,7 +182,7 @@ NOT_DONE: Any = object()
 """What `on_hosts` returns where it did nothing."""
 
 
-def on_hosts(
+def on_hosts(  # noqa: PLR0915 - every kind of argument in full, for a call costs as much as one
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -223,6 +223,7 @@ def on_hosts(
     listed = 0
     has_parts = False
     given: list[Any] = []
+    owned: list[Any] = []  # arrays that objects consist of
     has_plain_keywords = not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
     for value in args if has_plain_keywords else (*args, *kwargs.values()):
         if type(value) is kind:
@@ -265,6 +266,10 @@ def on_hosts(
                 nbytes += seen.nbytes
                 parts.append(seen)
             given.append(parts if type(value) is list else tuple(parts))
+        elif type(value) in kept_as and (theirs := kept_as[type(value)](value)) is not None:
+            nbytes = max(nbytes, 0)
+            given.append(theirs)
+            owned += [part for part in vars(theirs).values() if type(part) is _NumpyArray]
         else:
             return NOT_DONE
     if is_placed:
@@ -283,7 +288,7 @@ def on_hosts(
         result = call_numerical(lean, operands, keywords)
     if result is NotImplemented:
         result = call_quickly(function, operands, keywords, has_elements=nbytes > 0)
-    found = _of_new(result, given)
+    found = _of_new(result, [*given, *owned] if owned else given)
     if found is not NOT_DONE:
         if has_parts and any(getattr(x, "dtype", None) is _OBJECT for x in (result, *_flat(result))):
             return NOT_DONE  # it holds what stood for ours
