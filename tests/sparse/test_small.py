@@ -23,7 +23,8 @@ A.data[0] = 7.0; B.data[-1] = 3.0; A.data *= 0.5; d = A.data; d[1] = 5.0; B.data
 A[1, 2] = 9.0; A[0, 0] = 0.0; A *= 2.0; A.sort_indices(); A.eliminate_zeros(); A.data = A.data * 3.0; A.setdiag(2.0)
 A.sum_duplicates(); B[2, 2] = 4.0; A.resize(7, 7); A += B; A.data = A.data.copy()
 y = A @ b; y = A.dot(b); b = b + A @ b * 0.01; y = A * b; y = b @ A; y = A.T @ b; b[0] = 2.0; y = A @ A
-y = A.diagonal(); y = A.sum(axis=0); y = A.toarray(); y = A.max(); y = A[1]; y = A[1, 2]; y = A[[0, 2]]; y = A.nnz; y = A.mean()
+y = A.diagonal(); y = A.sum(axis=0); y = A.toarray(); y = A.max(); y = A[1]; y = A[1, 2]; y = A[[0, 2]]
+y = A.nnz; y = A.mean()
 y = A @ b[:3]; y = A.multiply(B); y = A.power(2); y = A[:, 1]; y = A.getrow(1) if hasattr(A, 'getrow') else 0
 y = sl.spsolve(A.tocsc() + 9 * sp.eye_array(7), b); y = sl.splu((A + 9 * sp.eye_array(7)).tocsc()).solve(b)
 y = sl.norm(A); y = sp.find(A)[2]; y = sp.vstack([A, B]); y = A.maximum(B); y = A.argmax(); y = A.trace()
