@@ -13,7 +13,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from oxinp._api.fronts import as_ours, implements
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.exchange import is_array
-from oxinp._core.lazy.expr import Unsupported
+from oxinp._core.lazy.expr import Placed, Unsupported
 from oxinp._core.lazy.handle import fetch, host_view, is_writeable
 from oxinp._core.lazy.record import check_placement
 from oxinp._core.lazy.results import is_device_scalar
@@ -21,7 +21,7 @@ from oxinp._core.lazy.views import view
 from oxinp._core.manipulation.copy import assign, astype, copy, from_elsewhere
 from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
-from oxinp._core.ops import creation, gather
+from oxinp._core.ops import advanced, creation, gather
 from oxinp._core.ops.index import setitem
 from oxinp._core.ops.updates import put_along
 from oxinp._core.ops.where import where
@@ -74,9 +74,16 @@ def _in_range(index: Any, extent: int, mode: Any) -> Any:
     raise Unsupported("a mode that NumPy refuses")
 
 
+def _leave_small(array: Any, *others: Any) -> None:
+    """Leave small arrays to NumPy that are all on the host; raises Placed."""
+    if type(array) is ndarray and advanced.is_light(array, others, is_written=True):
+        raise Placed("few elements, on the host")
+
+
 @implements("put")
 def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     """See `numpy.put`: values are repeated as often as there are indices."""
+    _leave_small(a, ind, v)
     array = _target(a)
     index = ravel(as_ours(ind))
     if index._layout.dtype.kind not in "iu":
@@ -100,6 +107,7 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
 @implements("put_along_axis")
 def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
     """See `numpy.put_along_axis`; of equal indices the last one counts."""
+    _leave_small(arr, indices, values)
     array, index = _target(arr), as_ours(indices)
     if axis is None:
         if not array._layout.is_contiguous:
@@ -116,6 +124,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 @implements("putmask")
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
     """See `numpy.putmask`: an element gets the value of its own number, counted round and round."""
+    _leave_small(a, mask, values)
     array, chosen = _target(a), as_ours(mask)
     given = _values(values, array._layout.dtype, lambda x, number: np.putmask(x, [True], number), "safe")
     if chosen._layout.shape != array._layout.shape or not given._layout.size:
@@ -135,6 +144,7 @@ def putmask(a: Any, /, mask: Any, values: Any) -> None:
 @implements("place")
 def place(arr: Any, mask: Any, vals: Any) -> None:
     """See `numpy.place`: the elements that the mask chooses get one value after the other."""
+    _leave_small(arr, mask, vals)
     array, chosen = _target(arr), as_ours(mask)
     given = ravel(_values(vals, array._layout.dtype, lambda x, number: np.place(x, [True], number), "safe"))
     if chosen._layout.size != array._layout.size or not given._layout.size:

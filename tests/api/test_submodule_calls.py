@@ -59,6 +59,10 @@ sparse.linalg.spsolve(sparse.csr_array(a), v[:5])
 """.strip().splitlines()
 
 
+PLACED = {"sparse.linalg.spsolve"}
+"""What has a way on the device, where large systems are solved: that small ones are not is no fallback."""
+
+
 def plain(value):
     """Return a result with tuples for SciPy's own tuples and dicts for its own dicts; drop what is no result."""
     if isinstance(value, dict):
@@ -80,7 +84,8 @@ def test_scipys_functions(code, stats):
     ours, theirs = results
     assert type(ours) is type(theirs) or is_ours(ours)
     assert_same(plain(ours), plain(theirs))
-    assert stats().fallbacks["scipy." + code.partition("(")[0]] == 1
+    name = code.partition("(")[0]
+    assert stats().fallbacks.get(f"scipy.{name}", 0) == (name not in PLACED or oxinp.config.offload_threshold == 0)
 
 
 def test_results_of_scipys_classes_keep_their_class():

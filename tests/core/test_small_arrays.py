@@ -53,6 +53,8 @@ a[(k,),0] a[[k,k],0] a[((0,1),k),1] a[([0],[1.5]),1] a[(m,),0]
 a['p'] a[[1,0]] a[k] a[k,0] a[:,k] a[k,k] a[m] a[1.5] a[k,None] a[a==a] len(a) a.shape a.T a.mT a.dtype a.nbytes a.size
 a+a a-a a*2 2.5*a a/3 1-a -a abs(a) ~a a**2 a**0.5 a**-1 a//2 a%2 a==a a!=a a<a a>1 a&a a|True a@a a@a.T a[0]@a[1] a.T@a
 a+1j a+b a@b b@a a==None
+a+[1,2,3,4,5,6] (1,2,3,4,5,6)-a a==[1,2,3,4,5,6] a<(2,)*6 np.add(a,[1,2,3,4,5,6]) np.add((1,2),[3,4]) np.sqrt([1,4])
+np.maximum((2,)*6,a) a*[a[0],a[0],a[0],a[0]] a+['x'] a+[[1],[2,3]] np.add([1,2],'x') a**[2] [None]==a a+[] np.sin([])
 a.sum() a.sum(0) a.max() a.min(axis=0) a.mean() a.any() a.all() a.cumsum() a.prod() a.argmax() a.std()
 a.argsort(kind='stable')
 a.nonzero() a.trace() a.repeat(2) a.take(k) a.dot(a) a.searchsorted(1) a.choose([1,2])
@@ -89,7 +91,7 @@ a[1]=1 a[0,1]=0 a[-1]=a[0] a[:,1]=a[:,0] a[1:3]=0 a[::-1]=a a[...]=1 a[()]=1 a[1
 a[m]=0 a[k]=1 a[k]=a[k] a[a==a]=0 a[k,k]=1 a[1]=[1,2] a[0]=numpy.ones(9) a[0,0]=1j a[0]=None a[0,1]='x' a[0,0]=300
 a+=1 a-=a a*=2.5 a/=2 a+=b a[0,0]=numpy.nan a[0]=b a[0,:2]=True a[numpy.int64(1)]=1 a['p']=1 a[:]=a[0] a[0,0]=b
 a[1,...]=a[0] a[0,[1,2]]=0 a[1.5]=0 a[k]=a a[0,1]=a[1,:1] a.sort() a.fill(1) a[0]=2**70 a[:3,0]=k a[:,1]=m a[k,1]=k
-a[0,:3]=k a[(k,),1]=7 a[(k,),1]*=-1 a[[k,k],0]=k a[([0,1],k),1]=2 a[(m,),0]=1
+a[0,:3]=k a[(k,),1]=7 a[(k,),1]*=-1 a[[k,k],0]=k a[([0,1],k),1]=2 a[(m,),0]=1 a+=[1,2,3,4,5,6] a*=(2,)*6 a-=[a[0]]*4 a+=['x']
 """.split()
 
 # What the general way does otherwise: an empty result's strides, and elements of records.

@@ -9,7 +9,7 @@ import numpy as np
 
 from oxinp._core.lazy.array_protocol import numpys
 from oxinp._core.lazy.handle import Handle
-from oxinp._core.lazy.results import is_device_scalar, types
+from oxinp._core.lazy.results import is_device_scalar, types, wrap_host
 from oxinp._core.memory.dtypes import WEAK_TYPES
 
 _NumpyArray = np.ndarray
@@ -57,6 +57,14 @@ def operand(value: Any) -> Any:
     if kind is not _NumpyArray and (hasattr(kind, "__array_ufunc__") or hasattr(kind, "__array_wrap__")):
         return NotImplemented
     return types.from_host(numpys(value))
+
+
+def of_sequence(value: Any) -> Any:
+    """Return a list or tuple as an array, which is new."""
+    try:
+        return wrap_host(np.array(value))
+    except ValueError:  # of arrays of ours, or what NumPy refuses
+        return wrap_host(numpys(value))
 
 
 def mask_operand(where: Any) -> Any:

@@ -25,7 +25,7 @@ from oxinp._core.lazy.expr import Operation, Placed, Unsupported
 from oxinp._core.lazy.handle import Handle, compute_into, host_view
 from oxinp._core.lazy.inlining import HEAVY, MISSING, compiled
 from oxinp._core.lazy.masked import into
-from oxinp._core.lazy.operands import mask_operand, operand
+from oxinp._core.lazy.operands import mask_operand, of_sequence, operand
 from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import apply, paired
 from oxinp._core.lazy.results import as_array, is_device_scalar, types, wrap_host, wrap_pending
@@ -167,6 +167,8 @@ class ufunc(metaclass=UfuncType):  # noqa: N801 - NumPy's name
         if not kwargs and not REPORTS:
             if len(args) == num_inputs and _NUMBERS.issuperset(map(type, args)):
                 return call_numerical(numpy_ufunc, args, kwargs)
+            if len(args) == num_inputs and _are_sequences(args):
+                return self(*[of_sequence(x) if type(x) in _SEQUENCES else x for x in args])
             has_output = len(args) == num_inputs + 1 and numpy_ufunc.nout == 1 and type(args[-1]) is types.ndarray
             if has_output and numpy_ufunc not in WARNING_OF_OUTPUTS:
                 return self(*args[:-1], out=args[-1])
@@ -441,7 +443,15 @@ documentation.set_module(ufunc)
 
 _OUT = {"out"}
 _NUMBERS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdFD")})
+_SEQUENCES = frozenset({list, tuple})
+_WITH_SEQUENCES = _NUMBERS | _SEQUENCES
 WARNING_OF_OUTPUTS = (np.maximum, np.minimum)  # where these are given by position
+
+
+def _are_sequences(args: tuple[Any, ...]) -> bool:
+    """Whether a list or tuple is among operands, and nothing that has a say of its own."""
+    kinds = {*map(type, args)} - {types.ndarray}
+    return kinds <= _WITH_SEQUENCES and not _SEQUENCES.isdisjoint(kinds)
 
 
 def _of_name(name: str) -> Any:

@@ -32,7 +32,7 @@ from oxinp._core.lazy.handle import (
 )
 from oxinp._core.lazy.masked import applied
 from oxinp._core.lazy.masked import update as update_masked
-from oxinp._core.lazy.operands import declined, declined_in_place, operand_in_place, other_side
+from oxinp._core.lazy.operands import declined, declined_in_place, of_sequence, operand_in_place, other_side
 from oxinp._core.lazy.placement import is_recorded_on_host
 from oxinp._core.lazy.record import ANYHOW, apply, compute_what_is_long, join_two, joined, paired
 from oxinp._core.lazy.results import types, wrap_host, wrap_pending
@@ -264,6 +264,8 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             if value is not None:
                 return wrap_pending(value)
             b = met_number(a, b)
+        elif kind is list or kind is tuple:
+            return made[0](a, of_sequence(b))
         else:
             other = other_side(b)
             if other is NotImplemented:
@@ -282,6 +284,8 @@ def _binary(operation: Operation, row: UfuncRow, python: Callable[..., Any] | No
             if value is not None:
                 return wrap_pending(value)
             b = met_number(a, b)
+        elif kind is list or kind is tuple:
+            return made[0](of_sequence(b), a)
         other = other_side(b)
         return declined(ufunc, python, b, a) if other is NotImplemented else apply_or_fall_back(other, a)
 
@@ -364,6 +368,8 @@ def _in_place(
     ufunc = row.numpy
 
     def general_in_place(a: Any, b: Any) -> Any:
+        if type(b) is list or type(b) is tuple:
+            b = of_sequence(b)
         if a._known is None and update_masked((plain, in_place), a, b):
             return a
         if (held := a._held) is not None and held.host is not None and _lets_copy_go(held, b):
