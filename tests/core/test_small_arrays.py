@@ -91,7 +91,8 @@ a[1]=1 a[0,1]=0 a[-1]=a[0] a[:,1]=a[:,0] a[1:3]=0 a[::-1]=a a[...]=1 a[()]=1 a[1
 a[m]=0 a[k]=1 a[k]=a[k] a[a==a]=0 a[k,k]=1 a[1]=[1,2] a[0]=numpy.ones(9) a[0,0]=1j a[0]=None a[0,1]='x' a[0,0]=300
 a+=1 a-=a a*=2.5 a/=2 a+=b a[0,0]=numpy.nan a[0]=b a[0,:2]=True a[numpy.int64(1)]=1 a['p']=1 a[:]=a[0] a[0,0]=b
 a[1,...]=a[0] a[0,[1,2]]=0 a[1.5]=0 a[k]=a a[0,1]=a[1,:1] a.sort() a.fill(1) a[0]=2**70 a[:3,0]=k a[:,1]=m a[k,1]=k
-a[0,:3]=k a[(k,),1]=7 a[(k,),1]*=-1 a[[k,k],0]=k a[([0,1],k),1]=2 a[(m,),0]=1 a+=[1,2,3,4,5,6] a*=(2,)*6 a-=[a[0]]*4 a+=['x']
+a[0,:3]=k a[(k,),1]=7 a[(k,),1]*=-1 a[[k,k],0]=k a[([0,1],k),1]=2 a[(m,),0]=1 a+=[1,2,3,4,5,6] a*=(2,)*6
+a-=[a[0]]*4 a+=['x']
 """.split()
 
 # What the general way does otherwise: an empty result's strides, and elements of records.
