@@ -49,6 +49,18 @@ def is_array(value: Any) -> bool:
     return isinstance(value, Handle) and not is_device_scalar(value)
 
 
+def numbers_in(value: list[Any] | tuple[Any, ...]) -> NumpyArray | None:
+    """Return what NumPy makes of a list or tuple of numbers; None where there may be arrays of ours, or NumPy refuses.
+
+    To look at the type of each takes as long.
+    """
+    try:
+        made = np.array(value)
+    except (ValueError, OverflowError):
+        return None
+    return None if made.dtype.kind not in "biufc" else made
+
+
 def holds_arrays(value: Any, depth: int = 0) -> bool:
     """Whether a list or tuple, or one in it, holds an array of ours; what holds itself holds nothing else."""
     if not isinstance(value, list | tuple) or PLAIN.issuperset(map(type, value)) or depth > MAX_DEPTH:

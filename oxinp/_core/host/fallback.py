@@ -17,7 +17,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.frames import Line, call_as_user, user_frame
 from oxinp._core.errors.hearing import call_numerical, call_quickly, current, default
-from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array, kept_as
+from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array, kept_as, numbers_in
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted_as_argument
 from oxinp._core.lazy.handle import begin_writing, end_writing, host_view, is_writeable
@@ -135,16 +135,22 @@ def first_written(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     storage = target._held or target._storage
     if storage.host is None or storage.has_objects or storage.value is not None or storage.stale is not None:
         return NOT_DONE
+    listed: dict[int, Any] = {}
     for value in others:
         if type(value) is kind:
             held = value._held or value._storage
             if held.host is None or held.has_objects or not is_writeable(value):
                 return NOT_DONE
-        elif not (type(value) in PLAIN or (type(value) in _LISTS and PLAIN.issuperset(map(type, value)))):
+        elif type(value) is list:
+            if (made := numbers_in(value)) is None:
+                return NOT_DONE
+            if made.dtype.kind in "iub":  # else NumPy says of indices that they are no integers in other words
+                listed[id(value)] = made
+        elif not (type(value) in PLAIN or (type(value) is tuple and PLAIN.issuperset(map(type, value)))):
             return NOT_DONE
     given: list[Any] = [begin_writing(target)]
     try:
-        given += [host_view(value) if type(value) is kind else value for value in others]
+        given += [host_view(value) if type(value) is kind else listed.get(id(value), value) for value in others]
         result = call_quickly(function, given, {}, has_elements=False)
     finally:
         end_writing(storage)
@@ -173,7 +179,6 @@ def _exchanged(exchange: Exchange, function: Callable[..., Any], args: tuple[Any
     return exchange.take(result)
 
 
-_LISTS = frozenset({list, tuple})
 _NumpyArray = np.ndarray
 _Generic = np.generic
 _OBJECT = np.dtype(object)

@@ -130,7 +130,7 @@ def selects_few(array: Handle, key: Any) -> bool:
         if kind is slice:
             beside *= layout.shape[axis]
         elif kind is list or kind is range:
-            if kind is list and not _INTEGERS.issuperset(map(type, part)):
+            if not part or type(part[0]) not in _INTEGERS:
                 return False
             size = len(part)
         elif (kind is types.ndarray or kind is np.ndarray) and part.ndim == 1 and part.dtype != BOOL:

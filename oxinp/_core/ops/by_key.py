@@ -9,6 +9,7 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.hearing import put
 from oxinp._core.errors.state import current, quiet
+from oxinp._core.host.exchange import numbers_in
 from oxinp._core.lazy.balance import balance
 from oxinp._core.lazy.expr import Unsupported
 from oxinp._core.lazy.handle import Handle, fetch, host_view
@@ -27,7 +28,6 @@ FIRST_AXIS = "elements along the first axis"
 """What an array of integers alone as a key asks for; see `again`."""
 
 MAX_SCALAR_NBYTES = 8  # of a number that kernels are given as it is
-_NUMBERS = frozenset({int, bool})
 _PLAIN = frozenset({int, bool, float, complex})
 _ELEMENTS: dict[tuple[np.dtype[Any], int], Any] = {}
 """Dtypes and integers -> what these are as elements."""
@@ -47,8 +47,10 @@ def key_on_host(key: Any) -> Any:
             if seen.nbytes >= config.offload_threshold and not balance.takes(seen.nbytes, 8.0, gather.TAKE.price):
                 return None
             parts.append(seen)
-        elif kind in BASIC or (kind is list and _NUMBERS.issuperset(map(type, part))):
+        elif kind in BASIC:
             parts.append(part)
+        elif kind is list and (made := numbers_in(part)) is not None and made.dtype.kind in "iub":
+            parts.append(made)
         elif kind is tuple or kind is list:  # which NumPy makes an array of, as of what `where` returns
             if (inner := key_on_host(tuple(part))) is None:
                 return None
