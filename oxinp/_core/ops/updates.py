@@ -13,11 +13,11 @@ from numpy.lib.array_utils import normalize_axis_index
 
 from oxinp._config import config
 from oxinp._core.errors.hearing import call_numerical
-from oxinp._core.host.exchange import PLAIN
+from oxinp._core.host.exchange import PLAIN, numbers_in
 from oxinp._core.lazy import reports
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.expr import Placed, Unsupported
-from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, fetch, host_view, is_writeable
+from oxinp._core.lazy.handle import Handle, begin_writing, end_writing, fetch, is_writeable
 from oxinp._core.lazy.op import BoundOp, Op
 from oxinp._core.lazy.placement import device
 from oxinp._core.lazy.results import types
@@ -27,6 +27,7 @@ from oxinp._core.manipulation.shape import ravel, reshape
 from oxinp._core.memory.dtypes import BOOL, DEVICE_TYPES, INT64, WEAK_TYPES
 from oxinp._core.memory.layout import Layout
 from oxinp._core.ops import advanced, again, creation, scatter
+from oxinp._core.ops.by_key import key_on_host
 from oxinp._core.ops.gather import (
     BYTES_PER_INDEX,
     UINT64,
@@ -109,7 +110,7 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
     """
     if type(array) is not types.ndarray or name not in ORDERED or not is_writeable(array):
         raise Unsupported("a ufunc whose order matters, or an array that is not ours to write to")
-    if type(key) is types.ndarray and _is_done_on_host(name, array, key, value):
+    if _is_done_on_host(name, array, key, value):
         return
     if advanced.is_light(array, key, is_written=True):
         raise Placed("few elements, on the host")
@@ -135,30 +136,22 @@ def at(name: str, array: Any, key: Any, value: Any) -> None:
         again.keep_write(name, array, key, value, selected.error, bound)
 
 
-def _is_done_on_host(name: str, array: Handle, key: Handle, value: Any) -> bool:
+def _is_done_on_host(name: str, array: Handle, key: Any, value: Any) -> bool:
     """Let NumPy do so where the arrays are below the threshold, and nowhere but on the host; whether they are."""
     storage, limit = array._held or array._storage, config.offload_threshold
     if storage.host is None or storage.host.nbytes >= limit or storage.value is not None or storage.stale is not None:
         return False
-    given: list[Any] = []
-    for each in (key, value):
-        if type(each) is types.ndarray:
-            held = each._held or each._storage
-            if held.host is None or held.has_objects:
-                return False
-            seen = host_view(each)
-            if seen.nbytes >= limit:
-                return False
-            given.append(seen)
-        elif type(each) in PLAIN:
-            given.append(each)
-        else:
-            return False
+    place = key_on_host(key)
+    given = numbers_in(value) if type(value) is list else key_on_host(value) if type(value) is types.ndarray else value
+    if place is None or given is None or not (type(given) is np.ndarray or type(given) in PLAIN):
+        return False
+    if type(given) is np.ndarray and given.dtype.hasobject:
+        return False
     if storage.has_objects or REPORTS:
         return False
     written = begin_writing(array)
     try:
-        call_numerical(OBJECTS[name]._numpys.at, (written, *given), {})
+        call_numerical(OBJECTS[name]._numpys.at, (written, place, given), {})
     finally:
         end_writing(storage)
     return True
