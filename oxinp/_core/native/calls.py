@@ -19,7 +19,7 @@ from oxinp._core.host import leaner
 from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.balance import HEAVY, LAUNCH
 from oxinp._core.native import choosing, inner_products, names, objects
-from oxinp._core.native.anew import anew, most_positional
+from oxinp._core.native.anew import anew, most_positional, telling
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
 from oxinp._core.native.loops import CONTIGUOUS
@@ -375,6 +375,9 @@ _VIEWS_BY: dict[str, tuple[tuple[int, ...], str | None]] = {
 """Functions that make views by integers -> how many arguments they have, and what the second one may be called."""
 
 
+_DIAGONAL: _Maker = partial(view_by, function=np.ndarray.diagonal, counts=(1, 2, 4), keyword="offset", is_writeable=False)
+
+
 def _reduced(name: str, other: _Maker) -> _Maker:
     return _or(partial(reduction, name=name), _or(partial(along, name=name), other))
 
@@ -399,6 +402,8 @@ FUNCTIONS: dict[str, _Maker] = {
     "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),
     "outer": _or(partial(outer, function=np.multiply.outer), recorded),
     **{name: _anew(name) for name in names.ANEW},
+    **{name: partial(telling, function=_in_c(getattr(np, name))) for name in names.TELLING},
+    "diagonal": _DIAGONAL,
     "count_nonzero": _or(partial(of_array, function=_count_nonzero), _anew("count_nonzero")),
     "roll": _or(rolled, _anew("roll")),
     **{f"linalg.{name}": _anew(f"linalg.{name}") for name in names.DECOMPOSITIONS},
@@ -429,6 +434,9 @@ METHODS: dict[str, _Maker] = {
     **{name: _reduced(name, _method_anew(name)) for name in names.REDUCTIONS},
     **{name: _method_anew(name) for name in names.METHODS_ANEW},
     "astype": cast,
+    "diagonal": _DIAGONAL,
+    "item": partial(telling, function=np.ndarray.item),
+    "view": partial(view, function=np.ndarray.view),
     "dot": _or(partial(product, function=np.ndarray.dot), _method_anew("dot")),
     "nonzero": _method_anew("nonzero"),
     "ravel": partial(view, function=np.ndarray.ravel),
