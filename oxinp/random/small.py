@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.host.draws import DRAWS, Draw
 from oxinp._core.host.fallback import NOT_DONE, first_written, on_hosts
 from oxinp._core.host.fallback import count as count_fallback
+from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.results import types, wrap_host
 from oxinp.random.transformed import SCALARS
 
@@ -44,13 +46,31 @@ def is_small(args: tuple[Any, ...], kwargs: dict[str, Any], place: int | None, p
         Types of arguments.
     """
     size = args if place is None else args[place] if len(args) > place else kwargs.get("size")
-    given = (*args, *kwargs.values()) if kwargs else args
-    if type(size) is tuple:
-        count = _count(size)
-        given = tuple([value for value in given if value is not size]) if len(given) > 1 else ()
-    else:
-        count = 0 if size is None else size if type(size) is int and size >= 0 else inf
-    return not (count and count * _WIDEST >= config.offload_threshold) and plain.issuperset(map(type, given))
+    if size is not None:
+        count = size if type(size) is int else _count(size) if type(size) is tuple else inf
+        if count < 0 or (count and count * _WIDEST >= config.offload_threshold):
+            return False
+    for value in args:
+        if type(value) not in plain and value is not size:
+            return False
+    for value in kwargs.values():  # noqa: SIM110 - `all` costs more than the rest
+        if type(value) not in plain and value is not size:
+            return False
+    return True
+
+
+_DRAWN_TEXT = """
+def make(method, numpys, is_small, place, plain):
+    def drawn(self, *args, **kwargs):
+        if (args or kwargs) and not is_small(args, kwargs, place, plain):
+            return method(self, *args, **kwargs)
+        with self._mutex:
+            if self._ending is not None:
+                self._settle()
+            found = numpys(self, *args, **kwargs) if kwargs else numpys(self, *args)
+        return wrapped(found)
+    return drawn
+"""
 
 
 def at_once(
@@ -67,19 +87,37 @@ def at_once(
     """
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def drawn(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if (args or kwargs) and not is_small(args, kwargs, place, plain):
-                return method(self, *args, **kwargs)
-            with self._mutex:
-                if self._ending is not None:
-                    self._settle()
-                found = numpys(self, *args, **kwargs)
-            return wrap_host(found) if type(found) is _NumpyArray else found
-
-        return drawn
+        made = compiled("draws", _DRAWN_TEXT)(method, numpys, is_small, place, plain)
+        DRAWS[made] = Draw(numpys, place, is_method=True)
+        return functools.wraps(method)(made)
 
     return decorate
+
+
+_SHARED_TEXT = """
+def make(general, numpys, is_small, place, plain):
+    num_parameters = place or 0
+    def drawn(*args, **kwargs):
+        if kwargs or len(args) > num_parameters:
+            if not is_small(args, kwargs, place, plain):
+                return general(*args, **kwargs)
+            found = numpys(*args, **kwargs) if kwargs else numpys(*args)
+            return wrapped(found)
+        for value in args:
+            if type(value) not in plain:
+                return general(*args)
+        return numpys(*args)  # one number
+    return drawn
+"""
+
+
+def shared_at_once(
+    general: Callable[..., Any], place: int | None, numpys: Callable[..., Any], plain: frozenset[type]
+) -> Callable[..., Any]:
+    """Return a function of the state that all share, which draws small arrays by NumPy's; parameters as `at_once`."""
+    made: Callable[..., Any] = compiled("shared draws", _SHARED_TEXT)(general, numpys, is_small, place, plain)
+    DRAWS[made] = Draw(numpys, place, is_method=False)
+    return made
 
 
 def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
@@ -139,4 +177,4 @@ def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) -> bo
     return is_done
 
 
-__all__ = ["PLAIN", "at_once", "is_small", "of_elements", "shuffled"]
+__all__ = ["PLAIN", "at_once", "of_elements", "shared_at_once", "shuffled"]

@@ -375,7 +375,9 @@ _VIEWS_BY: dict[str, tuple[tuple[int, ...], str | None]] = {
 """Functions that make views by integers -> how many arguments they have, and what the second one may be called."""
 
 
-_DIAGONAL: _Maker = partial(view_by, function=np.ndarray.diagonal, counts=(1, 2, 4), keyword="offset", is_writeable=False)
+_DIAGONAL: _Maker = partial(
+    view_by, function=np.ndarray.diagonal, counts=(1, 2, 4), keyword="offset", is_writeable=False
+)
 
 
 def _reduced(name: str, other: _Maker) -> _Maker:
