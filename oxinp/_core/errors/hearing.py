@@ -18,7 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, ContextVar
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -216,19 +216,20 @@ def call_quickly(
     return (call_again if is_read and is_repeatable(function) else call_as_user)(function, args, kwargs)
 
 
-@functools.lru_cache(maxsize=2048)
 def is_repeatable(function: Callable[..., Any]) -> bool:
     """Whether a function that writes to nothing may be called twice: one of NumPy's that draws no random numbers."""
+    # What is bound to an object may call what that holds, as `vectorize` does, and is not to be kept.
+    return type(function) is not MethodType and _is_repeatable(function)
+
+
+@functools.lru_cache(maxsize=2048)
+def _is_repeatable(function: Callable[..., Any]) -> bool:
     if getattr(function, "__objclass__", None) is _Array:
         return True
     module = getattr(function, "__module__", None) or ""
-    # What is bound to an object may call what that holds, as `vectorize` does.
-    return module.partition(".")[0] == "numpy" and not module.startswith("numpy.random") and not _is_bound(function)
-
-
-def _is_bound(function: Any) -> bool:
     owner = getattr(function, "__self__", None)
-    return owner is not None and not isinstance(owner, ModuleType)
+    is_bound = owner is not None and not isinstance(owner, ModuleType)
+    return module.partition(".")[0] == "numpy" and not module.startswith("numpy.random") and not is_bound
 
 
 _CALL = FunctionType(

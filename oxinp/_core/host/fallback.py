@@ -24,6 +24,7 @@ from oxinp._core.lazy.array_protocol import REFUSAL, accepted_as_argument
 from oxinp._core.lazy.handle import begin_writing, end_writing, host_view, is_writeable
 from oxinp._core.lazy.placement import is_host
 from oxinp._core.lazy.results import types, wrap_host
+from oxinp._core.lazy.views import host_part
 from oxinp._core.memory.host_side import is_dense
 from oxinp._runtime.counters import stats
 
@@ -413,12 +414,31 @@ def on_host(call_numpy: Callable[[Any], Any], array: Any, weight: float | None =
             return wrap_host(result)
     elif isinstance(result, _Generic):
         return result
-    found = _of_new(result, (seen,))
+    found = _part_of(array, seen, result)
+    if found is NOT_DONE:
+        found = _of_new(result, (seen,))
     if found is not NOT_DONE:
         return found
     exchange = Exchange(whole=True)
     exchange.give(array)
     return exchange.take(result)
+
+
+def _part_of(array: Any, seen: np.ndarray[Any, Any], result: Any) -> Any:
+    """Return ours for a view of the only array that a function was given, whose host's view is `seen`; `NOT_DONE` else.
+
+    Of an array that is on the device, too, it is for `Exchange` to say.
+    """
+    storage = array._held or array._storage
+    host = storage.host
+    if type(result) is not _NumpyArray or array._host is not host or storage.value is not None or storage.has_objects:
+        return NOT_DONE
+    if result is seen:
+        return array
+    owner = result.base
+    if owner is None or (owner is not host and owner is not host.base) or not result.flags.writeable:
+        return NOT_DONE
+    return host_part(array, host, result)
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------
@@ -439,9 +459,14 @@ _POSITIONS: dict[Any, dict[str, int]] = {
 
 def positions(function: Callable[..., Any]) -> dict[str, int]:
     """Return where a function's parameters stand, by name; of a ufunc, ``out`` is the first of its outputs."""
-    if type(function) is MethodType:  # another object each time that it is asked for
-        return {name: place - 1 for name, place in _positions(function.__func__).items() if place}
+    if type(function) is MethodType:  # another object each time that it is asked for, which is not to be kept
+        return _positions_bound(function.__func__)
     return _positions(function)
+
+
+@functools.lru_cache(maxsize=256)
+def _positions_bound(function: Callable[..., Any]) -> dict[str, int]:
+    return {name: place - 1 for name, place in _positions(function).items() if place}
 
 
 @functools.lru_cache(maxsize=2048)
