@@ -15,6 +15,7 @@ from oxinp._core.host.fallback import NOT_DONE, first_written, on_hosts
 from oxinp._core.host.fallback import count as count_fallback
 from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.results import types, wrap_host
+from oxinp._core.lazy.small import in_place_function
 from oxinp.random.transformed import SCALARS
 
 PLAIN = frozenset({type(None), bool, str, type, np.dtype, *(type(np.dtype(code)) for code in "?bhilBHILfd"), *SCALARS})
@@ -161,6 +162,9 @@ def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) ->
     return found
 
 
+_shuffle = in_place_function(lambda *_: NOT_DONE)
+
+
 def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) -> bool:
     """Have NumPy shuffle a small array on the host, or what is none of ours; False, and nothing done, of all else."""
     if len(args) != 1:
@@ -169,12 +173,14 @@ def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) -> bo
     if type(x) is list or type(x) is _NumpyArray:
         numpys(x)  # whatever a list holds: it is to be in another order itself
         return True
-    if config.fallback != "silent" or type(x) is not types.ndarray or x.nbytes >= config.offload_threshold:
+    if config.fallback != "silent" or type(x) is not types.ndarray:
         return False
-    is_done: bool = first_written(numpys, args) is None
-    if is_done:
-        count_fallback(name)
-    return is_done
+    if _shuffle(x, numpys) is NOT_DONE:
+        is_small = x.nbytes < config.offload_threshold
+        if not is_small or first_written(numpys, args) is not None:
+            return False
+    count_fallback(name)
+    return True
 
 
 __all__ = ["PLAIN", "at_once", "of_elements", "shared_at_once", "shuffled"]
