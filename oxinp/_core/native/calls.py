@@ -23,7 +23,7 @@ from oxinp._core.native.anew import anew, most_positional, telling
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
 from oxinp._core.native.loops import CONTIGUOUS
-from oxinp._core.native.makers import ONE, diagonal_ones, filled, integers, of_list, of_shape
+from oxinp._core.native.makers import ONE, diagonal_ones, filled, integers, of_list, of_number, of_shape, repeated
 from oxinp._core.native.objects import (
     ARRAY_FLAGS,
     ARRAY_NDIM,
@@ -391,7 +391,7 @@ def _view_by(name: str) -> _Maker:
 
 FUNCTIONS: dict[str, _Maker] = {
     "arange": partial(integers, function=np.arange),
-    "array": _or(of_list, partial(of_array, function=np.array, is_light=True)),
+    "array": _or(of_list, _or(of_number, partial(of_array, function=np.array, is_light=True))),
     "asarray": _or(itself, of_list),
     "ascontiguousarray": without_gaps,
     "atleast_1d": partial(with_axes, least=1),
@@ -402,6 +402,7 @@ FUNCTIONS: dict[str, _Maker] = {
     "empty": partial(of_shape, function=np.empty),
     "full": filled,
     "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),
+    "repeat": repeated,
     "outer": _or(partial(outer, function=np.multiply.outer), recorded),
     **{name: _anew(name) for name in names.ANEW},
     **{name: partial(telling, function=_in_c(getattr(np, name))) for name in names.TELLING},
@@ -438,6 +439,7 @@ METHODS: dict[str, _Maker] = {
     "astype": cast,
     "diagonal": _DIAGONAL,
     "item": partial(telling, function=np.ndarray.item),
+    "repeat": repeated,
     "view": partial(view, function=np.ndarray.view),
     "dot": _or(partial(product, function=np.ndarray.dot), _method_anew("dot")),
     "nonzero": _method_anew("nonzero"),

@@ -216,6 +216,46 @@ def of_list(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
+def of_number(kind: type, before: int | None) -> bytes:
+    """Return the code of `array` of a number of Python's."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(1)
+    code.label("1 arguments")
+    code.load("r14", "rbp", 0)
+    code.load("rax", "r14", TYPE)
+    call.if_one_of("rax", (float, int, bool, complex), "number")
+    code.jump("general")
+    code.label("number")
+    code.set("r13", 1)
+    call.require_below(MIDDLE, "r13")
+    call.unless_reported()
+    call.call_as_given(np.array, "r13")
+    call.require_elements("r13", (np.float64, np.int64, np.bool_, np.complex128), "too large")
+    call.return_new("r13", "r12", is_few=False)
+    return code.assembled()
+
+
+def repeated(kind: type, before: int | None) -> bytes:
+    """Return the code of `repeat` of all elements of an array, each so many times."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(2)
+    code.label("2 arguments")
+    call.load_light(0, "rbx", "r12")
+    code.load("r14", "rbp", 8)
+    load_extent(call, "r14", "general")
+    code.move("r15", "rax")
+    call.multiply_extents("r12")
+    code.multiply_by("rax", "r15")
+    code.move("r15", "rax")
+    call.require_below(MIDDLE, "r15")
+    call.unless_reported()
+    call.call_numpys(np.ndarray.repeat, "r12", "r14", result="r13")
+    call.return_new("r13", "r12", is_few=False)
+    return code.assembled()
+
+
 def diagonal_ones(kind: type, before: int | None) -> bytes:
     """Return the code of `eye` of a few rows, which are copied from those that were asked for before."""
     call = Call(kind, before)
@@ -239,4 +279,4 @@ def diagonal_ones(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-__all__ = ["ONE", "diagonal_ones", "filled", "integers", "load_extent", "of_list", "of_shape"]
+__all__ = ["ONE", "diagonal_ones", "filled", "integers", "load_extent", "of_list", "of_number", "of_shape", "repeated"]

@@ -106,7 +106,7 @@ FUNCTIONS = (
         "full",
     ),
     *("identity", "linalg.norm"),
-    *("nonzero", "ones", "ones_like", "outer", "roll", "where", "zeros", "zeros_like"),
+    *("nonzero", "ones", "ones_like", "outer", "repeat", "roll", "where", "zeros", "zeros_like"),
     *("expand_dims", "flip", "fliplr", "flipud", "imag", "matrix_transpose", "moveaxis", "ravel", "real", "reshape"),
     *("rollaxis", "rot90", "squeeze", "swapaxes", "transpose"),
     *REDUCTIONS,
@@ -124,7 +124,19 @@ METHODS_ANEW = (
 METHODS_OF_ONE = ("argmax", "argmin", "argsort", "copy")
 """Those that are mostly called with nothing else."""
 METHODS = (
-    *("astype", "diagonal", "item", "nonzero", "ravel", "reshape", "squeeze", "swapaxes", "transpose", "view"),
+    *(
+        "astype",
+        "diagonal",
+        "item",
+        "nonzero",
+        "ravel",
+        "repeat",
+        "reshape",
+        "squeeze",
+        "swapaxes",
+        "transpose",
+        "view",
+    ),
     *REDUCTIONS,
     *METHODS_OF_ONE,
     *METHODS_ANEW,
