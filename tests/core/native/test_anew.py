@@ -44,6 +44,8 @@ EXPRESSIONS = [
         np.geomspace(0, 1); np.geomspace(1, 1000, num=4); np.logspace(0.0, 1.0, 7); np.logspace(a[:2], 2.0, 3);
         np.hanning(9); np.bartlett(-1); np.kaiser(5, 14.0); np.logspace(0, 400, 3);
         np.piecewise(a, [a < 0.5], [-1.0, 1.0]);
+        np.fft.fftfreq(9); np.fft.rfftfreq(8, 0.5); np.fft.fftfreq(n=4); np.fft.fftfreq(1.5); np.fft.fftfreq(-3);
+        np.fft.fftfreq(0); np.fft.rfftfreq(True);
         np.count_nonzero(m); np.std(a); np.std(M, axis=0); np.var(M, 1); np.var(M, axis=(0, 1), ddof=1); np.triu(M);
         np.tril(M, -1); np.hstack((a, b)); np.vstack([a, b]); np.stack([a, b], axis=1); np.stack((M, M), 1);
         np.roll(a, 2); np.roll(M, (1, 2), axis=(0, 1)); np.diff(a); np.diff(a, 2); np.cumsum(M, axis=1);
