@@ -1,6 +1,6 @@
 """What small arrays and element loops cost: these stay on the host and should cost little more than NumPy.
 
-``python -m asv_benchmarks.host_path`` times 71 statements on arrays of 16 elements, NumPy's and ours in turn. It prints
+``python -m asv_benchmarks.host_path`` times 88 statements on arrays of 16 elements, NumPy's and ours in turn. It prints
 for each the microseconds that NumPy takes, those that we take beyond, the ratio (above 1 we are faster), and how many
 more calls of Python functions ours makes, which no other load on the machine changes.
 """
@@ -22,6 +22,7 @@ MILLISECONDS = 1e3
 MICROSECONDS = 1e6
 
 # `a`, `b`: 16 float64; `M`, `N`: 4 by 4; `k`: 16 int64; `m`: 16 bool, half of them true; `s`: what is written to.
+# `r`: a generator.
 STATEMENTS = (
     *("a + b", "a * 2.0", "1.0 - a", "-a", "a ** 2", "a / b", "s += b", "s *= 1.0", "a > b", "a == 2.0", "m & n"),
     *("a[2:9]", "M[1]", "M[:, 1]", "a[::-1]", "M[1:3, 1:3]", "a[3]", "M[1, 2]", "float(a[0])"),
@@ -34,6 +35,17 @@ STATEMENTS = (
     *("a.sum()", "np.sum(M, axis=0)", "a.max()", "a.mean()", "np.cumsum(a)", "m.any()", "np.all(m)"),
     *("np.sort(a)", "a.argsort()", "a.argmax()", "np.concatenate((a, b))", "np.stack([a, b])"),
     *("np.where(m, a, b)", "np.clip(a, 0.0, 1.0)", "np.abs(a)", "np.sqrt(a)", "np.maximum(a, b)", "np.exp(a)"),
+    *(
+        "np.result_type(a, b)",
+        "a.item(3)",
+        "M.diagonal()",
+        "s.sort()",
+        "a.repeat(2)",
+        "np.array(3.0)",
+        "np.hsplit(a, 2)",
+    ),
+    *("np.block([[M, M], [M, M]])", "np.r_[a, b]", "np.vander(a)", "np.nditer(a)", "np.trim_zeros(a)"),
+    *("r.random()", "r.normal(size=3)", "np.random.randn(3)", "np.random.permutation(5)", "np.random.shuffle(s)"),
     *("np.linalg.norm(a)", "a.astype('f4')", "a.copy()", "len(a)", "a.shape", "for x in a: pass"),
 )
 
@@ -44,6 +56,7 @@ def names(np):
     x, y = values[:16], values[16:]
     return {
         "np": np,
+        "r": np.random.default_rng(0),
         **{name: np.array(value.copy()) for name, value in {"a": x, "b": y, "s": x}.items()},
         **{name: np.array(value.copy().reshape(4, 4)) for name, value in {"M": x, "N": y, "S": x}.items()},
         "k": np.array([i * 5 % 16 for i in range(16)]),

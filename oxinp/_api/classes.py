@@ -9,6 +9,8 @@ import numpy as np
 
 from oxinp._api.fronts import host_function
 from oxinp._api.rebound import rebound
+from oxinp._core.array import dispatch
+from oxinp._core.array.ndarray import ndarray
 from oxinp._core.documentation import ON_THE_HOST, stand_for
 from oxinp._core.errors.frames import user_frame
 from oxinp._core.host.fallback import KEPT, OUT, call
@@ -32,6 +34,9 @@ class Indexed:
         self.__doc__ = self._numpys.__doc__
 
     def __getitem__(self, key: Any) -> Any:
+        join = _JOINING.get(self._name)
+        if join is not None and type(key) is tuple and len(key) > 1 and _are_vectors(key):
+            return join(key)
         if type(key) is str and self._name not in _GRIDS:  # a matrix by the names of the user's variables
             frame = user_frame()
             return np.bmat(key, frame.f_globals, frame.f_locals)
@@ -56,6 +61,17 @@ class Indexed:
 _GRIDS = ("mgrid", "ogrid")
 _grid = rebound(type(np.mgrid).__getitem__)
 _joined = rebound(type(np.r_).__getitem__)
+
+
+_JOINING = {"r_": dispatch.functions[np.concatenate], "c_": dispatch.functions[np.column_stack]}
+"""What does the same of vectors."""
+
+
+def _are_vectors(values: tuple[Any, ...]) -> bool:
+    for value in values:  # noqa: SIM110 - `all` costs more than the rest
+        if type(value) is not ndarray or value.ndim != 1:
+            return False
+    return True
 
 
 def _is_away(value: Any) -> bool:

@@ -37,11 +37,10 @@ _OF_ARRAYS = (
 )
 # ... of these at most as large as the product of their arrays' sizes ...
 _OF_PRODUCTS = "kron meshgrid"
+# ... of these as large as an integer says, or as the product of all that do ...
+_OF_LENGTHS = "bartlett blackman geomspace hamming hanning kaiser logspace vander"
 # ... and that of these may be larger.
-_GROWING = (
-    "bartlett blackman cumulative_prod cumulative_sum diag_indices fromfunction geomspace hamming hanning indices "
-    "kaiser logspace mask_indices resize vander"
-)
+_GROWING = "cumulative_prod cumulative_sum diag_indices fromfunction indices mask_indices resize"
 _OF_SQUARES = "tri tril_indices triu_indices"
 
 # These make views, which are of what they are given only where that is ours.
@@ -168,11 +167,28 @@ def _square(args: tuple[Any, ...]) -> float:
     return max(args) ** 2 if args and all(type(n) is int for n in args) else math.inf
 
 
+_DEFAULT_LENGTH = 50  # of `logspace` and its kin
+
+
+def _lengths(args: tuple[Any, ...]) -> float:
+    """Return the product of the sizes of arrays, twice of one that is alone, and of integers that may be lengths."""
+    known = 1
+    for x in args:
+        if type(x) is int:
+            known *= x if x > 0 else 1
+        elif type(x) is ndarray:
+            known *= x.size
+        elif type(x) is list or type(x) is tuple:
+            known *= len(x)
+    return known * (known if len(args) == 1 else _DEFAULT_LENGTH if len(args) == 2 else 1)
+
+
 replace(shape_base, "_concatenate", np.concatenate)  # not what is behind its dispatch
 for _listed, _said in (
     (_OF_ARRAYS, {}),
     (_OF_PRODUCTS, {"most": product_of_sizes}),
     (_OF_SQUARES, {"most": _square}),
+    (_OF_LENGTHS, {"most": _lengths}),
     (_GROWING, {"is_hosted": False}),
     (_OF_VIEWS, {"is_hosted": False}),
 ):

@@ -7,6 +7,7 @@ asked for are done as it is stored, and those before a transform as it reads.
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -38,5 +39,12 @@ def _shift(name: str) -> Callable[..., Any]:
 
 for _name in ("fftshift", "ifftshift"):  # which are the same along axes of even lengths
     implements(f"fft.{_name}")(_shift(_name))
+
+
+def _length(args: tuple[Any, ...]) -> float:
+    """Return how many frequencies there are at most."""
+    return args[0] if args and type(args[0]) is int else inf
+
+
 for _name in ("fftfreq", "rfftfreq"):
-    implements(f"fft.{_name}", is_hosted=False)(rebound(getattr(np.fft, _name)))
+    implements(f"fft.{_name}", most=_length)(rebound(getattr(np.fft, _name)))

@@ -20,7 +20,7 @@ from oxinp._core.array import dispatch
 from oxinp._core.array.ndarray import ndarray
 from oxinp._core.host.fallback import NOT_DONE, OUT, call
 from oxinp._core.lazy.handle import Handle, fetch
-from oxinp._core.lazy.results import as_array, wrap_host
+from oxinp._core.lazy.results import as_array
 from oxinp._core.manipulation.shape import reshape
 from oxinp._core.ops import twister
 from oxinp._core.ops.creation import asarray
@@ -39,7 +39,7 @@ from oxinp.random.methods import (
     settle,
     shape_of,
 )
-from oxinp.random.small import at_once, is_small, of_elements, shuffled
+from oxinp.random.small import at_once, of_elements, shared_at_once, shuffled
 from oxinp.random.transformed import (
     EXP,
     FLOAT64,
@@ -329,12 +329,14 @@ _DRAWS: dict[str, Callable[..., Any]] = {
     "randint": _randint,
     **{name: _transformed(name, row) for name, row in TRANSFORMATIONS.items()},
 }
-# Name -> where the argument `size` is by position; None where all are its extents, see `small.is_small`.
+# Name -> where the argument `size` is by position; None where all are its extents, see `small.is_small`. Of
+# `permutation` it is how many numbers are permuted.
 _PLACES: dict[str, int | None] = {
     **dict.fromkeys(("rand", "randn"), None),
     **dict.fromkeys(("random", "random_sample", "ranf", "sample"), 0),
     **dict.fromkeys(("standard_normal", "standard_exponential", "standard_cauchy"), 0),
     "choice": 1,
+    "permutation": 0,
     "randint": 2,
     **{name: len(row.parameters) for name, row in TRANSFORMATIONS.items()},
 }
@@ -410,17 +412,9 @@ def _of_elements(
 
 def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
     numpys, attempt = getattr(np.random, name), _checked(draw)
-    place, has_place = _PLACES.get(name), name in _PLACES
-    num_parameters, counted = place or 0, f"random.{name}"
+    counted = f"random.{name}"
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if has_place and not args and not kwargs:
-            return numpys()
-        if has_place and not kwargs and len(args) <= num_parameters and _QUIET.issuperset(map(type, args)):
-            return numpys(*args)  # one number
-        if has_place and is_small(args, kwargs, place, _QUIET):
-            found = numpys(*args, **kwargs)
-            return wrap_host(found) if type(found) is np.ndarray else found
         if name in _OF_ELEMENTS and (found := _of_elements(name, numpys, args, kwargs, counted)) is not NOT_DONE:
             return found
         drawn = attempt(SHARED, args, kwargs)
@@ -428,7 +422,8 @@ def _function(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
             return call(numpys, args, kwargs, name=counted, mutates=_WRITTEN.get(name, OUT))
         return None if drawn is NOTHING else drawn
 
-    return describe(function, numpys, f"random.{name}")  # type: ignore[no-any-return]
+    made = shared_at_once(function, _PLACES[name], numpys, _QUIET) if name in _PLACES else function
+    return describe(made, numpys, counted)  # type: ignore[no-any-return]
 
 
 for _name, _draw in _DRAWS.items():

@@ -137,7 +137,7 @@ def is_drawn_on_device(nbytes: int, times: int = 1, room: float | None = 1.25) -
 
 def shape_of(size: Any) -> tuple[int, ...] | None:
     """The shape that a size says; None for one element, and for what NumPy has to judge."""
-    if size is None:
+    if size is None or type(size) is bool:
         return None
     try:
         shape = tuple([operator.index(n) for n in size]) if isinstance(size, tuple | list) else (operator.index(size),)

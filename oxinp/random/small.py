@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from oxinp._config import config
+from oxinp._core.host.draws import DRAWS, Draw
 from oxinp._core.host.fallback import NOT_DONE, first_written, on_hosts
 from oxinp._core.host.fallback import count as count_fallback
+from oxinp._core.lazy.inlining import compiled
 from oxinp._core.lazy.results import types, wrap_host
+from oxinp._core.lazy.small import in_place_function
 from oxinp.random.transformed import SCALARS
 
 PLAIN = frozenset({type(None), bool, str, type, np.dtype, *(type(np.dtype(code)) for code in "?bhilBHILfd"), *SCALARS})
@@ -44,13 +47,31 @@ def is_small(args: tuple[Any, ...], kwargs: dict[str, Any], place: int | None, p
         Types of arguments.
     """
     size = args if place is None else args[place] if len(args) > place else kwargs.get("size")
-    given = (*args, *kwargs.values()) if kwargs else args
-    if type(size) is tuple:
-        count = _count(size)
-        given = tuple([value for value in given if value is not size]) if len(given) > 1 else ()
-    else:
-        count = 0 if size is None else size if type(size) is int and size >= 0 else inf
-    return not (count and count * _WIDEST >= config.offload_threshold) and plain.issuperset(map(type, given))
+    if size is not None:
+        count = size if type(size) is int else _count(size) if type(size) is tuple else inf
+        if count < 0 or (count and count * _WIDEST >= config.offload_threshold):
+            return False
+    for value in args:
+        if type(value) not in plain and value is not size:
+            return False
+    for value in kwargs.values():  # noqa: SIM110 - `all` costs more than the rest
+        if type(value) not in plain and value is not size:
+            return False
+    return True
+
+
+_DRAWN_TEXT = """
+def make(method, numpys, is_small, place, plain):
+    def drawn(self, *args, **kwargs):
+        if (args or kwargs) and not is_small(args, kwargs, place, plain):
+            return method(self, *args, **kwargs)
+        with self._mutex:
+            if self._ending is not None:
+                self._settle()
+            found = numpys(self, *args, **kwargs) if kwargs else numpys(self, *args)
+        return wrapped(found)
+    return drawn
+"""
 
 
 def at_once(
@@ -67,19 +88,37 @@ def at_once(
     """
 
     def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(method)
-        def drawn(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if (args or kwargs) and not is_small(args, kwargs, place, plain):
-                return method(self, *args, **kwargs)
-            with self._mutex:
-                if self._ending is not None:
-                    self._settle()
-                found = numpys(self, *args, **kwargs)
-            return wrap_host(found) if type(found) is _NumpyArray else found
-
-        return drawn
+        made = compiled("draws", _DRAWN_TEXT)(method, numpys, is_small, place, plain)
+        DRAWS[made] = Draw(numpys, place, is_method=True)
+        return functools.wraps(method)(made)
 
     return decorate
+
+
+_SHARED_TEXT = """
+def make(general, numpys, is_small, place, plain):
+    num_parameters = place or 0
+    def drawn(*args, **kwargs):
+        if kwargs or len(args) > num_parameters:
+            if not is_small(args, kwargs, place, plain):
+                return general(*args, **kwargs)
+            found = numpys(*args, **kwargs) if kwargs else numpys(*args)
+            return wrapped(found)
+        for value in args:
+            if type(value) not in plain:
+                return general(*args)
+        return numpys(*args)  # one number
+    return drawn
+"""
+
+
+def shared_at_once(
+    general: Callable[..., Any], place: int | None, numpys: Callable[..., Any], plain: frozenset[type]
+) -> Callable[..., Any]:
+    """Return a function of the state that all share, which draws small arrays by NumPy's; parameters as `at_once`."""
+    made: Callable[..., Any] = compiled("shared draws", _SHARED_TEXT)(general, numpys, is_small, place, plain)
+    DRAWS[made] = Draw(numpys, place, is_method=False)
+    return made
 
 
 def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) -> Any:
@@ -123,6 +162,9 @@ def of_elements(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) ->
     return found
 
 
+_shuffle = in_place_function(lambda *_: NOT_DONE)
+
+
 def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) -> bool:
     """Have NumPy shuffle a small array on the host, or what is none of ours; False, and nothing done, of all else."""
     if len(args) != 1:
@@ -131,12 +173,14 @@ def shuffled(numpys: Callable[..., Any], args: tuple[Any, ...], name: str) -> bo
     if type(x) is list or type(x) is _NumpyArray:
         numpys(x)  # whatever a list holds: it is to be in another order itself
         return True
-    if config.fallback != "silent" or type(x) is not types.ndarray or x.nbytes >= config.offload_threshold:
+    if config.fallback != "silent" or type(x) is not types.ndarray:
         return False
-    is_done: bool = first_written(numpys, args) is None
-    if is_done:
-        count_fallback(name)
-    return is_done
+    if _shuffle(x, numpys) is NOT_DONE:
+        is_small = x.nbytes < config.offload_threshold
+        if not is_small or first_written(numpys, args) is not None:
+            return False
+    count_fallback(name)
+    return True
 
 
-__all__ = ["PLAIN", "at_once", "is_small", "of_elements", "shuffled"]
+__all__ = ["PLAIN", "at_once", "of_elements", "shared_at_once", "shuffled"]

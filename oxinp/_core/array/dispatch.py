@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from oxinp._core.errors.hearing import of_one
-from oxinp._core.host.exchange import StandIns, Unread, holds_arrays, is_array
+from oxinp._core.host.exchange import PLAIN, StandIns, Unread, holds_arrays, is_array
 from oxinp._core.host.fallback import (
     NOT_DONE,
     OUT,
@@ -48,7 +48,7 @@ from oxinp._core.lazy.expr import Placed, Unsupported
 from oxinp._core.lazy.handle import Handle
 from oxinp._core.lazy.results import types
 from oxinp._core.lazy.small import viewing_function
-from oxinp._core.lazy.views import row_view
+from oxinp._core.lazy.views import part_views, row_view
 from oxinp._core.memory.view_functions import VIEWS
 from oxinp._core.ops.gufuncs import GUFUNC_OBJECTS, GUFUNCS
 from oxinp._core.subclass import SUBCLASSES, call_function, compute
@@ -187,7 +187,7 @@ def _is_known(kind: type) -> bool:
     return issubclass(kind, Handle) or getattr(kind, "__array_ufunc__", None) in _NUMPYS
 
 
-_EXTENTS = frozenset({"M", "N", "m", "n", "reps"})
+_EXTENTS = frozenset({"M", "N", "m", "n", "num", "reps"})
 """Names of arguments that say how large a result is, by which few programs give them."""
 _MAKING = {"array", "eye", "full_like", "identity", "linspace", "pad", "repeat", "tile"}
 """Functions of which numbers alone may make large arrays, or which say by themselves what they make of lists."""
@@ -374,6 +374,23 @@ def delegated(numpy_function: Function, args: tuple[Any, ...], kwargs: dict[str,
     return NOT_DONE
 
 
+def _viewed_on_host(function: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what a function that reads nothing makes of an array on the host and of what is plain, or `NOT_DONE`.
+
+    That is a list or tuple of views of the array, or something that is plain.
+    """
+    if not args or type(args[0]) is not types.ndarray:
+        return NOT_DONE
+    base = args[0]
+    for value in args[1:]:
+        if type(value) not in PLAIN:
+            return NOT_DONE
+    for value in kwargs.values():
+        if type(value) not in PLAIN:
+            return NOT_DONE
+    return part_views(base, lambda seen: function(seen, *args[1:], **kwargs), NOT_DONE)
+
+
 def without_reading(numpy_function: Function, name: str, *, all_arguments: bool = False) -> Function:
     """Return a function of NumPy's that looks at shapes and dtypes and makes views, done without moving elements.
 
@@ -401,6 +418,9 @@ def without_reading(numpy_function: Function, name: str, *, all_arguments: bool 
             result = delegated(numpy_function, args, kwargs, name)
             if result is not NOT_DONE:
                 return result
+        made = _viewed_on_host(numpy_function, args, kwargs)
+        if made is not NOT_DONE:
+            return made
         read = [*([] if all_arguments else args[1:]), *kwargs.values()]
         if not any(is_array(value) or holds_arrays(value) for value in read):
             stand_ins = StandIns()

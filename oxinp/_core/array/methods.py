@@ -27,6 +27,7 @@ from oxinp._core.host.spellings import with_spelling
 from oxinp._core.lazy.explain import REPORTS
 from oxinp._core.lazy.handle import is_writeable
 from oxinp._core.lazy.results import types, wrap_host
+from oxinp._core.lazy.small import in_place_method
 from oxinp._core.lazy.views import moved, view
 from oxinp._core.memory.dtypes import DEVICE_TYPES
 from oxinp._core.memory.storage import is_shared
@@ -270,7 +271,7 @@ def in_place(name: str) -> Callable[..., Any]:
                 return
         call(numpys, (self, *args), kwargs, name=f"ndarray.{name}", mutates=(0,))
 
-    return _as_numpys(method_of, name)
+    return _as_numpys(in_place_method(method_of, numpys), name)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

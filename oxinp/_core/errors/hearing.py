@@ -18,7 +18,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context, ContextVar
-from types import FunctionType
+from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -151,7 +151,8 @@ def of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
     if function in _SILENT:
         return function
     if not (isinstance(function, np.ufunc) or function in _NUMERICAL):
-        return lambda x: call_as_user(function, (x,), {})
+        ask = call_again if is_repeatable(function) else call_as_user
+        return lambda x: ask(function, (x,), {})
 
     def call(x: Any) -> Any:
         if current() is default and x.size and x.dtype is not _OBJECT:
@@ -194,17 +195,61 @@ _STABLE = {"kind": "stable"}
 
 
 def call_quickly(
-    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], *, has_elements: bool
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    has_elements: bool,
+    is_read: bool = False,
 ) -> Any:
     """Call a function of NumPy's so that its warnings name the user's line, in the least time.
 
-    `has_elements`: of what is not empty, some functions warn of floating-point errors alone.
+    `has_elements`: of what is not empty, some functions warn of floating-point errors alone. `is_read`: it writes to
+    none of its arguments, and calls nothing of the user's.
     """
     if function in _NUMERICAL:
         is_numerical = has_elements and (not kwargs or _HARMLESS.issuperset(kwargs) or kwargs == _STABLE)
     else:
         is_numerical = isinstance(function, np.ufunc)
-    return (call_numerical if is_numerical else call_as_user)(function, args, kwargs)
+    if is_numerical:
+        return call_numerical(function, args, kwargs)
+    return (call_again if is_read and is_repeatable(function) else call_as_user)(function, args, kwargs)
+
+
+def is_repeatable(function: Callable[..., Any]) -> bool:
+    """Whether a function that writes to nothing may be called twice: one of NumPy's that draws no random numbers."""
+    # What is bound to an object may call what that holds, as `vectorize` does, and is not to be kept.
+    return type(function) is not MethodType and _is_repeatable(function)
+
+
+@functools.lru_cache(maxsize=2048)
+def _is_repeatable(function: Callable[..., Any]) -> bool:
+    if getattr(function, "__objclass__", None) is _Array:
+        return True
+    module = getattr(function, "__module__", None) or ""
+    owner = getattr(function, "__self__", None)
+    is_bound = owner is not None and not isinstance(owner, ModuleType)
+    return module.partition(".")[0] == "numpy" and not module.startswith("numpy.random") and not is_bound
+
+
+_CALL = FunctionType(
+    (lambda function, args, kwargs: function(*args, **kwargs)).__code__, {"__builtins__": builtins, **REFUSING}
+)
+
+
+def call_again(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Call a function that may be called twice: in the name of the user's line if it warns, where it costs more."""
+    if IS_REFUSING and current() is default:
+        for x in args:
+            if type(x) is _Array and x.dtype is _OBJECT:  # whose methods may be the user's
+                break
+        else:
+            try:
+                return _CALL(function, args, kwargs)
+            except TypeError as error:
+                if error.args != REFUSED:
+                    raise
+    return call_as_user(function, args, kwargs)
 
 
 def call_numerical(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -268,12 +313,14 @@ __all__ = [
     "REFUSED",
     "REFUSING",
     "attributed",
+    "call_again",
     "call_numerical",
     "call_quickly",
     "casts_silently",
     "check_cast",
     "current",
     "default",
+    "is_repeatable",
     "of_one",
     "put",
     "raise_own",

@@ -10,7 +10,7 @@ copied.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -97,7 +97,7 @@ class Exchange:
 
     Parameters
     ----------
-    written : iterable of Handle and numpy.ndarray
+    written : collection of Handle and numpy.ndarray
         What the function may write to. NumPy arrays among them stay what they are where they are results.
     whole : bool
         Give host sides of storages only, never fetched parts, since results may be views of them.
@@ -111,7 +111,7 @@ class Exchange:
     )
 
     def __init__(
-        self, written: Iterable[Handle | NumpyArray] = (), *, whole: bool = False, keeps: bool = False
+        self, written: Collection[Handle | NumpyArray] = (), *, whole: bool = False, keeps: bool = False
     ) -> None:
         self._given: dict[int, _Given] = {}  # by the id of the handle
         self._handles: dict[int, Handle] = {}  # by the id of the array that stands for it
@@ -122,7 +122,11 @@ class Exchange:
         self._pinned: list[Storage] = []
         self._whole = whole
         self._keeps = keeps
-        self._written = {id(target): target for target in written}
+        self._written = {id(target): target for target in written} if written else {}
+        if self._written:
+            self._pin_written()
+
+    def _pin_written(self) -> None:
         # First, so that whatever else shares their storage sees what is written to them.
         try:
             for target in self._written.values():
@@ -226,6 +230,8 @@ class Exchange:
             A result is a view of a fetched part: the call has to be done again with ``whole=True``.
         """
         kind = type(value)
+        if kind in PLAIN:
+            return value
         if kind is np.ndarray:
             return self._ours(value)
         if isinstance(value, np.ndarray):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ import numpy as np
 from oxinp._config import config
 from oxinp._core.errors.frames import Line, call_as_user, user_frame
 from oxinp._core.errors.hearing import call_numerical, call_quickly, current, default
-from oxinp._core.host.exchange import PLAIN, Exchange, NeedsMirror, is_array, kept_as, numbers_in
+from oxinp._core.host.exchange import MAX_DEPTH, PLAIN, Exchange, NeedsMirror, is_array, kept_as, numbers_in
 from oxinp._core.lazy import explain
 from oxinp._core.lazy.array_protocol import REFUSAL, accepted_as_argument
 from oxinp._core.lazy.handle import begin_writing, end_writing, host_view, is_writeable
 from oxinp._core.lazy.placement import is_host
 from oxinp._core.lazy.results import types, wrap_host
+from oxinp._core.lazy.views import host_part
 from oxinp._core.memory.host_side import is_dense
 from oxinp._runtime.counters import stats
 
@@ -88,15 +90,15 @@ def placed_on_host(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], mutates: tuple[Mutated, ...] = OUT
 ) -> Any:
     """Let NumPy compute, as `call` does, where placement has chosen the host: that is no fallback and not counted."""
-    if KEPT not in mutates and are_plain(args, kwargs):
+    if KEPT in mutates:
+        return _exchanged(Exchange(whole=True, keeps=True), function, args, kwargs)
+    if are_plain(args, kwargs):
         return of_plain(function, args, kwargs)
     if len(mutates) == 1 and not kwargs and _is_first(function, mutates[0]):
         result = first_written(function, args)
         if result is not NOT_DONE:
             return result
     written = _written(function, args, kwargs, mutates)
-    if KEPT in mutates:
-        return _exchanged(Exchange(whole=True, keeps=True), function, args, kwargs)
     if not written:
         result = on_hosts(function, args, kwargs)
         if result is not NOT_DONE:
@@ -110,7 +112,10 @@ def placed_on_host(
 
 def are_plain(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether no argument holds an array."""
-    return PLAIN.issuperset(map(type, args)) and (not kwargs or PLAIN.issuperset(map(type, kwargs.values())))
+    for value in args:
+        if type(value) not in PLAIN:
+            return False
+    return not kwargs or PLAIN.issuperset(map(type, kwargs.values()))
 
 
 def of_plain(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -187,7 +192,7 @@ NOT_DONE: Any = object()
 """What `on_hosts` returns where it did nothing."""
 
 
-def on_hosts(  # noqa: PLR0915 - every kind of argument in full, for a call costs as much as one
+def on_hosts(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -243,40 +248,27 @@ def on_hosts(  # noqa: PLR0915 - every kind of argument in full, for a call cost
             given.append(seen)
         elif type(value) in PLAIN:
             given.append(value)
+        elif type(value) is not tuple and type(value) is not list:
+            return NOT_DONE
         elif type(value) is tuple and PLAIN.issuperset(map(type, value)):
             listed = max(listed, len(value) * _WIDEST)
             given.append(value)
-        elif (
-            isinstance(value, list | tuple)
-            and value
-            and type(value[0]) is not kind
-            and (size := listed_nbytes(value)) >= 0
-        ):
+        elif value and type(value[0]) is not kind and (size := listed_nbytes(value)) >= 0:
             listed = max(listed, size)
             has_parts = True
             given.append(value if lean is None or value is not args[0] else np.array(value))
-        elif type(value) is tuple or type(value) is list:  # of arrays, as `concatenate` takes
-            parts = []
-            has_parts = True
-            for part in value:
-                if type(part) in PLAIN:  # a factor and whether it is a lower one
-                    parts.append(part)
-                    continue
-                if type(part) is not kind or (host := (part._held or part._storage).host) is None:
-                    return NOT_DONE
-                view = part._view
-                if type(view) is tuple and not view[1]:
-                    return NOT_DONE
-                seen = part._seen if part._host is host else host_view(part)
-                nbytes += seen.nbytes
-                parts.append(seen)
-            given.append(parts if type(value) is list else tuple(parts))
         elif type(value) in kept_as and (theirs := kept_as[type(value)](value)) is not None:
             nbytes = max(nbytes, 0)
             given.append(theirs)
             owned += [part for part in vars(theirs).values() if type(part) is _NumpyArray]
         else:
-            return NOT_DONE
+            parts: list[Any] = []
+            size = _see_parts(value, parts)
+            if size < 0:
+                return NOT_DONE
+            nbytes += size
+            has_parts = True
+            given.append(parts if type(value) is list else tuple(parts))
     if is_placed:
         if nbytes < 0:
             if needs_array:
@@ -292,16 +284,48 @@ def on_hosts(  # noqa: PLR0915 - every kind of argument in full, for a call cost
     if lean is not None and nbytes > 0 and current() is default:
         result = call_numerical(lean, operands, keywords)
     if result is NotImplemented:
-        result = call_quickly(function, operands, keywords, has_elements=nbytes > 0)
+        result = call_quickly(function, operands, keywords, has_elements=nbytes > 0, is_read=True)
     found = _of_new(result, [*given, *owned] if owned else given)
     if found is not NOT_DONE:
-        if has_parts and any(getattr(x, "dtype", None) is _OBJECT for x in (result, *_flat(result))):
-            return NOT_DONE  # it holds what stood for ours
+        if has_parts and type(result) not in PLAIN:
+            for each in result if type(result) is tuple else (result,):
+                if getattr(each, "dtype", None) is _OBJECT:
+                    return NOT_DONE  # it holds what stood for ours
         return found
     exchange = Exchange(whole=True)
     for value in (*args, *kwargs.values()):
         exchange.give(value)
     return exchange.take(result)
+
+
+def _see_parts(values: Sequence[Any], parts: list[Any], depth: int = 0) -> int:
+    """Append host views of the arrays in a list, also of those in lists in it, and what is plain; return their bytes.
+
+    It is -1 where an array is not on the host or what else is there is neither plain nor a list.
+    """
+    kind = types.ndarray
+    nbytes = 0
+    for part in values:
+        if type(part) is kind:
+            host = (part._held or part._storage).host
+            view = part._view
+            if host is None or (type(view) is tuple and not view[1]):
+                return -1
+            seen = part._seen if part._host is host else host_view(part)
+            nbytes += seen.nbytes
+            parts.append(seen)
+        elif type(part) in PLAIN:
+            parts.append(part)
+        elif (type(part) is list or type(part) is tuple) and depth < MAX_DEPTH:
+            inner: list[Any] = []
+            size = _see_parts(part, inner, depth + 1)
+            if size < 0:
+                return -1
+            nbytes += size
+            parts.append(inner if type(part) is list else tuple(inner))
+        else:
+            return -1
+    return nbytes
 
 
 _SCALARS = frozenset({bool, int, float, complex, *(np.dtype(code).type for code in "?bBhHiIlLqQefdFD")})
@@ -400,12 +424,31 @@ def on_host(call_numpy: Callable[[Any], Any], array: Any, weight: float | None =
             return wrap_host(result)
     elif isinstance(result, _Generic):
         return result
-    found = _of_new(result, (seen,))
+    found = _part_of(array, seen, result)
+    if found is NOT_DONE:
+        found = _of_new(result, (seen,))
     if found is not NOT_DONE:
         return found
     exchange = Exchange(whole=True)
     exchange.give(array)
     return exchange.take(result)
+
+
+def _part_of(array: Any, seen: np.ndarray[Any, Any], result: Any) -> Any:
+    """Return ours for a view of the only array that a function was given, whose host's view is `seen`; `NOT_DONE` else.
+
+    Of an array that is on the device, too, it is for `Exchange` to say.
+    """
+    storage = array._held or array._storage
+    host = storage.host
+    if type(result) is not _NumpyArray or array._host is not host or storage.value is not None or storage.has_objects:
+        return NOT_DONE
+    if result is seen:
+        return array
+    owner = result.base
+    if owner is None or (owner is not host and owner is not host.base) or not result.flags.writeable:
+        return NOT_DONE
+    return host_part(array, host, result)
 
 
 # -- what is written ---------------------------------------------------------------------------------------------------
@@ -424,9 +467,20 @@ _POSITIONS: dict[Any, dict[str, int]] = {
 }
 
 
-@functools.lru_cache(maxsize=2048)
 def positions(function: Callable[..., Any]) -> dict[str, int]:
     """Return where a function's parameters stand, by name; of a ufunc, ``out`` is the first of its outputs."""
+    if type(function) is MethodType:  # another object each time that it is asked for, which is not to be kept
+        return _positions_bound(function.__func__)
+    return _positions(function)
+
+
+@functools.lru_cache(maxsize=256)
+def _positions_bound(function: Callable[..., Any]) -> dict[str, int]:
+    return {name: place - 1 for name, place in _positions(function).items() if place}
+
+
+@functools.lru_cache(maxsize=2048)
+def _positions(function: Callable[..., Any]) -> dict[str, int]:
     if isinstance(function, np.ufunc):
         return {"out": function.nin}
     if function in _POSITIONS:

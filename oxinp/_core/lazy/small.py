@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from oxinp._core.lazy.inlining import compiled
+from oxinp._core.memory.dtypes import DEVICE_TYPES
 
 _VIEW_TEXT = """
 def make(general):
@@ -167,6 +168,51 @@ def casting_method(general: Callable[..., Any]) -> Callable[..., Any]:
     return _described(compiled("casts", _CAST_TEXT, may_warn=True)(general, np.ndarray.astype, DTYPES), general)
 
 
+_IN_PLACE_TEXT = """
+def make(general, method):
+    def in_place(self, {method}*args, **kwargs):
+        if kwargs or type(self) is not ndarray or type(self._view) is tuple:
+            return general(self, *args, **kwargs)
+        for value in args:
+            if type(value) is not int:
+                return general(self, *args)
+        x = seen(self) else return general(self, *args)
+        if x.dtype not in DEVICE_TYPES or (self._known is not FEW and x.nbytes >= config.offload_threshold):
+            return general(self, *args)
+        if self._held is None:
+            write called(method, x, *args) of self, x, and return None
+        storage = self._held
+        host = storage.host
+        write called(method, x, *args) to storage and return None
+        return general(self, *args)
+    return in_place
+"""
+
+
+def in_place_method(general: Callable[..., Any], numpys: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what moves the elements of an array, which NumPy does itself where that is small and on the host.
+
+    Parameters
+    ----------
+    general : callable
+        What does so for every array, with integers and more.
+    numpys : callable
+        NumPy's, which warns of nothing and returns None.
+    """
+    return _in_place("in place", "", general, numpys)
+
+
+def in_place_function(general: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same, which is told by its second argument what NumPy's is."""
+    return _in_place("in place by another", "method, ", general, None)
+
+
+def _in_place(name: str, method: str, general: Callable[..., Any], numpys: Any) -> Callable[..., Any]:
+    text = _IN_PLACE_TEXT.replace("{method}", method)
+    made: Callable[..., Any] = compiled(name, text, names={"DEVICE_TYPES": DEVICE_TYPES})(general, numpys)
+    return made
+
+
 def _described(front: Callable[..., Any], general: Callable[..., Any]) -> Callable[..., Any]:
     front.__name__, front.__qualname__, front.__doc__ = general.__name__, general.__qualname__, general.__doc__
     front.__wrapped__ = general  # type: ignore[attr-defined] # whose signature it has
@@ -182,4 +228,12 @@ DTYPES: dict[Any, int] = {
 }
 """Names and classes of dtypes of numbers -> bytes of their elements."""
 
-__all__ = ["DTYPES", "casting_method", "copying_method", "viewing_function", "viewing_method"]
+__all__ = [
+    "DTYPES",
+    "casting_method",
+    "copying_method",
+    "in_place_function",
+    "in_place_method",
+    "viewing_function",
+    "viewing_method",
+]

@@ -85,6 +85,33 @@ def moved(base: Handle, function: Callable[..., Any], *args: Any) -> Any:
     return view(base, lambda seen: make(seen, *args), writeable=row.is_writeable)
 
 
+def part_views(base: Handle, make: Callable[[NumpyArray], Any], otherwise: Any) -> Any:
+    """Return the views that a function makes of an array on the host, in a list or tuple.
+
+    Parameters
+    ----------
+    base : Handle
+    make : callable
+        Makes them of NumPy's view of the array.
+    otherwise : object
+        What is returned where the array is not on the host alone, or anything else is made.
+    """
+    storage = base._held or base._storage
+    host = storage.host
+    if host is None or storage.value is not None or storage.has_objects or not is_writeable(base):
+        return otherwise
+    seen = base._seen if base._host is host else host_view(base)
+    parts = make(seen)
+    if type(parts) is not list and type(parts) is not tuple:
+        return otherwise
+    for part in parts:
+        if type(part) is not np.ndarray or part is seen or not part.flags.writeable:
+            return otherwise
+        if part.base is not host and (part.base is None or part.base is not host.base):
+            return otherwise
+    return type(parts)([host_part(base, host, part) for part in parts])
+
+
 def host_part(base: Handle, host: NumpyArray, part: NumpyArray, *, writeable: bool = True) -> Any:
     """Return the view of `base` that corresponds to `part`, a NumPy view of its host view; `host` is its storage's."""
     seen = base._view

@@ -44,7 +44,7 @@ _KEYWORDS = tuple(
         sys.intern,
         (
             *("a_max", "a_min", "axes", "axis", "bins", "ddof", "decimals", "dtype", "dx", "k", "keepdims", "kind"),
-            *("left", "minlength", "mode", "order", "rcond", "return_counts", "return_index", "return_inverse"),
+            *("left", "minlength", "mode", "n", "order", "rcond", "return_counts", "return_index", "return_inverse"),
             *("right", "rowvar", "shift", "side", "weights"),
         ),
     )
@@ -55,11 +55,18 @@ _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 """Types of what NumPy is given as it is."""
 _RETURNED = (*NUMBERS, np.int16, np.uint16, np.uint32, np.uint64, np.float16, np.complex64, bool, int, float, list)
 """Types of results that are no arrays."""
+_DTYPES = tuple({type(np.dtype(each)) for each in np.sctypeDict.values()})
+_TOLD = (*_RETURNED, type, *_DTYPES)
+"""Types of what functions tell of arrays that make none."""
 _KINDS = (*REALS, np.complex128, np.complex64)
 _IS_OWN, _IS_PLAIN = OWNER | ALIGNED | WRITEABLE, CONTIGUOUS | ALIGNED | WRITEABLE  # flags
 
 
 class _Anew(Call):
+    def __init__(self, kind: type, before: int | None, *, is_telling: bool) -> None:
+        super().__init__(kind, before, _ROOM)
+        self.is_telling = is_telling
+
     def begin_any(self, most: int) -> None:
         """Begin with up to so many positional arguments, at `rbp`, and any by keyword; `r14` has how many."""
         code, is_alone = self.code, self.new_label()
@@ -95,7 +102,7 @@ class _Anew(Call):
         code.store("rsp", _IS_ARGUMENT, "rax")
 
     def require_array(self, share: int, weight: float) -> None:
-        """Go to the general function unless `r12` has an array of the host's."""
+        """Go to the general function unless `r12` has an array of the host's, with elements unless it is told of."""
         code = self.code
         self.load_seen("r13", "r12", storage="r8")
         self.require_host("r12", "r13", share=share, is_learned=bool(weight))
@@ -103,9 +110,10 @@ class _Anew(Call):
         if weight:
             self.count_own("r13")
             self.count_learned(LIGHT, "general", weight, LAUNCH)
-        self.multiply_extents("r13")
-        code.compare_number("rax", 0)  # of nothing, some warn in other words
-        code.jump("general", "e")
+        if not self.is_telling:
+            self.multiply_extents("r13")
+            code.compare_number("rax", 0)  # of nothing, some warn in other words
+            code.jump("general", "e")
         code.set("rax", 1)
         code.store("rsp", _HAS_ARRAYS, "rax")
 
@@ -115,7 +123,7 @@ class _Anew(Call):
         code.label("next argument")
         code.load("r12", "rbp")
         code.load("rax", "r12", TYPE)
-        self.if_one_of("rax", _PASSED, "known")
+        self.if_one_of("rax", (*_PASSED, *_DTYPES) if self.is_telling else _PASSED, "known")
         self.if_one_of("rax", (self.kind,), "array")
         self.if_one_of("rax", (tuple,), "tuple")
         self.if_one_of("rax", (list,), "list")
@@ -152,8 +160,9 @@ class _Anew(Call):
         code.add("rbx", -2)
         code.add("r14", -2)
         code.jump("next argument", "ne")
-        code.compare_number_with("rsp", _HAS_ARRAYS, 0)
-        code.jump("general", "e")
+        if not self.is_telling:
+            code.compare_number_with("rsp", _HAS_ARRAYS, 0)
+            code.jump("general", "e")
 
     def if_arrays_listed(self, label: str) -> None:
         """Go to a label where the list in `r12` begins with an array of ours; to the general function if it is empty.
@@ -269,13 +278,17 @@ class _Anew(Call):
         code = self.code
         code.set("rax", _FUNCTION)
         code.store("rsp", GIVEN, "rax")
-        code.set("rdi", id(hearing.run))
         code.move("rsi", "rsp")
-        code.add("rsi", GIVEN)
         code.load("rdx", "rsp", FLAGS)
         code.add_register("rdx", "rdx")
         code.halve("rdx")
-        code.add("rdx", 1)
+        if self.is_telling:
+            code.move("rdi", "rax")
+            code.add("rsi", _PASSED_ON)
+        else:
+            code.set("rdi", id(hearing.run))
+            code.add("rsi", GIVEN)
+            code.add("rdx", 1)
         code.load("rcx", "rsp", KEYWORDS)
         code.call(objects.address("PyObject_Vectorcall"))
         code.move("r13", "rax")
@@ -385,17 +398,18 @@ def anew(
     return filled(code, {_FUNCTION: id(function)} | ({} if before is None else {_BEFORE: before}))
 
 
-@functools.cache
-def _code(kind: type, most: int, share: int, weight: float, are_columns: bool, *, is_last: bool) -> bytes:
-    """Return the code of all such functions, with numbers that stand for what differs."""
-    call = _Anew(kind, _BEFORE if is_last else None, _ROOM)
+def telling(kind: type, before: int | None, function: Callable[..., Any], most: int = _MOST) -> bytes:
+    """Return the code of a function that tells something of arrays, and of what else it is given, and warns of nothing.
+
+    It returns numbers, dtypes and types.
+    """
+    code = _telling_code(kind, most, is_last=before is not None)
+    return filled(code, {_FUNCTION: id(function)} | ({} if before is None else {_BEFORE: before}))
+
+
+def _return_unless_exception(call: _Anew) -> None:
+    """Go on where NumPy has returned something; to the general function where it has raised an exception."""
     code = call.code
-    call.begin_any(most)
-    call.require_known(share, weight)
-    call.unless_reported()
-    call.require_default_state()
-    call.pass_on()
-    call.call_with_all()
     code.compare_number("r13", 0)
     code.jump("returned", "ne")
     code.set("rdi", id(Exception))
@@ -408,6 +422,42 @@ def _code(kind: type, most: int, share: int, weight: float, are_columns: bool, *
     code.call(objects.address("PyErr_Clear"))
     code.jump("general")  # which raises it again, or finds another way
     code.label("returned")
+
+
+@functools.cache
+def _telling_code(kind: type, most: int, *, is_last: bool) -> bytes:
+    """Return the code of all functions that tell something of arrays."""
+    call = _Anew(kind, _BEFORE if is_last else None, is_telling=True)
+    code = call.code
+    call.begin_any(most)
+    call.require_known(1, 0.0)
+    call.unless_reported()
+    call.pass_on()
+    call.call_with_all()
+    _return_unless_exception(call)
+    code.load("rax", "r13", TYPE)
+    call.if_one_of("rax", _TOLD, "is told")
+    code.jump("too large")
+    code.label("is told")
+    code.move("rax", "r13")
+    code.jump("return")
+    call.end_wrap("r13")
+    call.end_call()
+    return code.assembled()
+
+
+@functools.cache
+def _code(kind: type, most: int, share: int, weight: float, are_columns: bool, *, is_last: bool) -> bytes:
+    """Return the code of all such functions, with numbers that stand for what differs."""
+    call = _Anew(kind, _BEFORE if is_last else None, is_telling=False)
+    code = call.code
+    call.begin_any(most)
+    call.require_known(share, weight)
+    call.unless_reported()
+    call.require_default_state()
+    call.pass_on()
+    call.call_with_all()
+    _return_unless_exception(call)
     code.load("rax", "r13", TYPE)
     call.if_one_of("rax", _RETURNED, "is new")
     call.unless_type("r13", np.ndarray, "is no array")
@@ -437,4 +487,4 @@ def most_positional(function: Callable[..., Any]) -> int:
     return min(*places, _MOST, _MOST)
 
 
-__all__ = ["anew", "most_positional"]
+__all__ = ["anew", "most_positional", "telling"]

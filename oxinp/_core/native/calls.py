@@ -19,11 +19,11 @@ from oxinp._core.host import leaner
 from oxinp._core.host.weights import WEIGHTS
 from oxinp._core.lazy.balance import HEAVY, LAUNCH
 from oxinp._core.native import choosing, inner_products, names, objects
-from oxinp._core.native.anew import anew, most_positional
+from oxinp._core.native.anew import anew, most_positional, telling
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
 from oxinp._core.native.loops import CONTIGUOUS
-from oxinp._core.native.makers import ONE, diagonal_ones, filled, integers, of_list, of_shape
+from oxinp._core.native.makers import ONE, diagonal_ones, filled, integers, of_list, of_number, of_shape, repeated
 from oxinp._core.native.objects import (
     ARRAY_FLAGS,
     ARRAY_NDIM,
@@ -375,6 +375,11 @@ _VIEWS_BY: dict[str, tuple[tuple[int, ...], str | None]] = {
 """Functions that make views by integers -> how many arguments they have, and what the second one may be called."""
 
 
+_DIAGONAL: _Maker = partial(
+    view_by, function=np.ndarray.diagonal, counts=(1, 2, 4), keyword="offset", is_writeable=False
+)
+
+
 def _reduced(name: str, other: _Maker) -> _Maker:
     return _or(partial(reduction, name=name), _or(partial(along, name=name), other))
 
@@ -386,7 +391,7 @@ def _view_by(name: str) -> _Maker:
 
 FUNCTIONS: dict[str, _Maker] = {
     "arange": partial(integers, function=np.arange),
-    "array": _or(of_list, partial(of_array, function=np.array, is_light=True)),
+    "array": _or(of_list, _or(of_number, partial(of_array, function=np.array, is_light=True))),
     "asarray": _or(itself, of_list),
     "ascontiguousarray": without_gaps,
     "atleast_1d": partial(with_axes, least=1),
@@ -397,8 +402,11 @@ FUNCTIONS: dict[str, _Maker] = {
     "empty": partial(of_shape, function=np.empty),
     "full": filled,
     "empty_like": partial(of_array, function=_in_c(np.empty_like), is_light=True),
+    "repeat": repeated,
     "outer": _or(partial(outer, function=np.multiply.outer), recorded),
     **{name: _anew(name) for name in names.ANEW},
+    **{name: partial(telling, function=_in_c(getattr(np, name))) for name in names.TELLING},
+    "diagonal": _DIAGONAL,
     "count_nonzero": _or(partial(of_array, function=_count_nonzero), _anew("count_nonzero")),
     "roll": _or(rolled, _anew("roll")),
     **{f"linalg.{name}": _anew(f"linalg.{name}") for name in names.DECOMPOSITIONS},
@@ -429,6 +437,10 @@ METHODS: dict[str, _Maker] = {
     **{name: _reduced(name, _method_anew(name)) for name in names.REDUCTIONS},
     **{name: _method_anew(name) for name in names.METHODS_ANEW},
     "astype": cast,
+    "diagonal": _DIAGONAL,
+    "item": partial(telling, function=np.ndarray.item),
+    "repeat": repeated,
+    "view": partial(view, function=np.ndarray.view),
     "dot": _or(partial(product, function=np.ndarray.dot), _method_anew("dot")),
     "nonzero": _method_anew("nonzero"),
     "ravel": partial(view, function=np.ndarray.ravel),

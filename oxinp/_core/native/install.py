@@ -23,6 +23,7 @@ from types import FunctionType
 from typing import Any
 
 from oxinp._config import before_change, config
+from oxinp._core.host.draws import DRAWS
 from oxinp._core.lazy import inlining
 from oxinp._core.lazy.balance import SAMPLED, Balance, balance, is_sampled
 from oxinp._core.lazy.calls import Call, forget
@@ -139,9 +140,17 @@ class _Slot(_Native):
 
 
 class _Call(_Native):
-    """A function that Python wrote, called by machine code, and what calls it else."""
+    """A function that Python wrote, called by machine code, and what calls it else.
 
-    def __init__(self, function: Any, name: str, of: str) -> None:
+    Parameters
+    ----------
+    function : function
+    name : object
+        What `of`, a function of the module `writers`, knows it by.
+    of : str
+    """
+
+    def __init__(self, function: Any, name: Any, of: str) -> None:
         before = objects.vectorcall(function)
         super().__init__(
             function,
@@ -278,6 +287,7 @@ def _calls(kind: type, functions: Mapping[Any, Any], known: Container[Any]) -> I
         *((getattr(kind, name).fget, name, "attribute") for name in names.ATTRIBUTES),
         (part_of, "part_of", "part_of_layout"),
         *((function, _name_of(function), "internal") for function in _RECORDING),
+        *((function, draw, "draw") for function, draw in DRAWS.items()),
     ):
         if type(function) is FunctionType and function not in known:
             yield _Call(function, name, of)

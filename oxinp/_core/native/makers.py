@@ -29,7 +29,7 @@ _LISTED = float, int, np.float64, np.int64
 _MOST_EXTENT = 1 << 20
 
 
-def _load_extent(call: Call, item: str, label: str) -> None:
+def load_extent(call: Call, item: str, label: str) -> None:
     """Let `rax` have an integer of Python's that may be an extent of a small array; go to a label with any other."""
     code = call.code
     call.unless_type(item, int, label)
@@ -48,7 +48,7 @@ def _require_small_shape(call: Call) -> None:
     code = call.code
     code.load("r14", "rbp", 0)
     code.set("r13", 1)
-    _load_extent(call, "r14", "of a tuple")
+    load_extent(call, "r14", "of a tuple")
     code.move("r13", "rax")
     code.jump("counted")
     code.label("of a tuple")
@@ -59,7 +59,7 @@ def _require_small_shape(call: Call) -> None:
     code.jump("counted", "s")
     code.load("r15", "r14", TUPLE_ITEMS)
     code.add("r14", 8)
-    _load_extent(call, "r15", "general")
+    load_extent(call, "r15", "general")
     code.multiply_by("r13", "rax")
     code.compare_number("r13", _MOST_EXTENT)
     code.jump("general", "g")
@@ -149,11 +149,11 @@ def integers(kind: type, before: int | None, function: object) -> bytes:
     code.jump("stop")
     code.label("2 arguments")
     code.load("r14", "rbp", 0)
-    _load_extent(call, "r14", "general")
+    load_extent(call, "r14", "general")
     code.move("r13", "rax")
     code.load("r14", "rbp", 8)
     code.label("stop")
-    _load_extent(call, "r14", "general")
+    load_extent(call, "r14", "general")
     code.set("rcx", ctypes.addressof(cells))
     code.load("rcx", "rcx", MIDDLE)
     code.add_register("rcx", "r13")
@@ -216,6 +216,46 @@ def of_list(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
+def of_number(kind: type, before: int | None) -> bytes:
+    """Return the code of `array` of a number of Python's."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(1)
+    code.label("1 arguments")
+    code.load("r14", "rbp", 0)
+    code.load("rax", "r14", TYPE)
+    call.if_one_of("rax", (float, int, bool, complex), "number")
+    code.jump("general")
+    code.label("number")
+    code.set("r13", 1)
+    call.require_below(MIDDLE, "r13")
+    call.unless_reported()
+    call.call_as_given(np.array, "r13")
+    call.require_elements("r13", (np.float64, np.int64, np.bool_, np.complex128), "too large")
+    call.return_new("r13", "r12", is_few=False)
+    return code.assembled()
+
+
+def repeated(kind: type, before: int | None) -> bytes:
+    """Return the code of `repeat` of all elements of an array, each so many times."""
+    call = Call(kind, before)
+    code = call.code
+    call.begin_call(2)
+    code.label("2 arguments")
+    call.load_light(0, "rbx", "r12")
+    code.load("r14", "rbp", 8)
+    load_extent(call, "r14", "general")
+    code.move("r15", "rax")
+    call.multiply_extents("r12")
+    code.multiply_by("rax", "r15")
+    code.move("r15", "rax")
+    call.require_below(MIDDLE, "r15")
+    call.unless_reported()
+    call.call_numpys(np.ndarray.repeat, "r12", "r14", result="r13")
+    call.return_new("r13", "r12", is_few=False)
+    return code.assembled()
+
+
 def diagonal_ones(kind: type, before: int | None) -> bytes:
     """Return the code of `eye` of a few rows, which are copied from those that were asked for before."""
     call = Call(kind, before)
@@ -239,4 +279,4 @@ def diagonal_ones(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-__all__ = ["ONE", "diagonal_ones", "filled", "integers", "of_list", "of_shape"]
+__all__ = ["ONE", "diagonal_ones", "filled", "integers", "load_extent", "of_list", "of_number", "of_shape", "repeated"]

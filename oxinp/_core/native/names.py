@@ -44,13 +44,42 @@ REDUCTIONS = ("sum", "mean", "max", "min", "any", "all")
 ANEW = (
     *("allclose", "append", "argmax", "argmin", "argpartition", "argsort", "argwhere", "array_equal", "average"),
     *("bincount", "clip", "column_stack", "convolve", "copy", "corrcoef", "correlate", "count_nonzero", "cov", "cross"),
-    *("cumprod", "cumsum", "delete", "diff", "digitize", "dstack", "einsum", "flatnonzero", "full_like", "gradient"),
+    *(
+        "cumprod",
+        "cumsum",
+        "delete",
+        "diff",
+        "digitize",
+        "dstack",
+        "ediff1d",
+        "einsum",
+        "flatnonzero",
+        "full_like",
+        "gradient",
+    ),
     *("histogram", "hstack", "inner", "insert", "interp", "isclose", "isin", "lexsort", "median", "nan_to_num"),
-    *("nansum", "partition", "percentile", "polyval", "prod", "ptp", "quantile", "round", "searchsorted", "sort"),
+    *(
+        "nansum",
+        "partition",
+        "percentile",
+        "polyval",
+        "prod",
+        "ptp",
+        "quantile",
+        "round",
+        "searchsorted",
+        "sinc",
+        "sort",
+    ),
     *("stack", "std", "take", "take_along_axis", "tensordot", "trace", "trapezoid", "tril", "triu", "unique", "var"),
     *("vdot", "vstack"),
 )
 """Functions that make something new, as large as what they are given at most, or a tuple of such."""
+TELLING = (
+    *("can_cast", "common_type", "iscomplexobj", "isfortran", "isrealobj", "may_share_memory", "result_type"),
+    "shares_memory",
+)
+"""Functions that tell something of arrays and make none."""
 DECOMPOSITIONS = (
     *("cond", "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_power", "matrix_rank", "pinv", "qr", "slogdet"),
     "svd",
@@ -77,11 +106,13 @@ FUNCTIONS = (
         "full",
     ),
     *("identity", "linalg.norm"),
-    *("nonzero", "ones", "ones_like", "outer", "roll", "where", "zeros", "zeros_like"),
+    *("nonzero", "ones", "ones_like", "outer", "repeat", "roll", "where", "zeros", "zeros_like"),
     *("expand_dims", "flip", "fliplr", "flipud", "imag", "matrix_transpose", "moveaxis", "ravel", "real", "reshape"),
     *("rollaxis", "rot90", "squeeze", "swapaxes", "transpose"),
     *REDUCTIONS,
     *ANEW,
+    *TELLING,
+    *("diagonal",),
     *(f"linalg.{name}" for name in DECOMPOSITIONS),
     *(f"fft.{name}" for name in TRANSFORMS),
 )
@@ -93,7 +124,19 @@ METHODS_ANEW = (
 METHODS_OF_ONE = ("argmax", "argmin", "argsort", "copy")
 """Those that are mostly called with nothing else."""
 METHODS = (
-    *("astype", "nonzero", "ravel", "reshape", "squeeze", "swapaxes", "transpose"),
+    *(
+        "astype",
+        "diagonal",
+        "item",
+        "nonzero",
+        "ravel",
+        "repeat",
+        "reshape",
+        "squeeze",
+        "swapaxes",
+        "transpose",
+        "view",
+    ),
     *REDUCTIONS,
     *METHODS_OF_ONE,
     *METHODS_ANEW,
@@ -120,6 +163,7 @@ __all__ = [
     "REDUCTIONS",
     "RETURNING_INTEGERS",
     "SLOTS",
+    "TELLING",
     "TRANSFORMS",
     "UNARY",
 ]

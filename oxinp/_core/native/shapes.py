@@ -18,6 +18,7 @@ from oxinp._core.native.objects import (
     ARRAY_BASE,
     ARRAY_FLAGS,
     ARRAY_NDIM,
+    TUPLE_ITEMS,
     TYPE,
 )
 
@@ -40,11 +41,16 @@ def _begin_view(call: Call) -> None:
     call.require_writable("rbx")
 
 
-def _end_view(call: Call) -> None:
+def _end_view(call: Call, *, is_writeable: bool = True) -> None:
     """Return ours of NumPy's array in `r14`, if it is a view, or of a copy that nobody else has."""
-    code, is_view, is_of_old = call.code, call.new_label(), call.new_label()
-    code.compare("r14", "r12")  # the same array, and so must be ours
-    code.jump("dropped", "e")
+    code, is_view, is_of_old, is_other = call.code, call.new_label(), call.new_label(), call.new_label()
+    code.compare("r14", "r12")
+    code.jump(is_other, "ne")
+    call.drop("r14")  # the same array, and so must be ours
+    call.keep("rbx")
+    code.move("rax", "rbx")
+    code.jump("return")
+    code.label(is_other)
     call.unless_type("r14", np.ndarray, "dropped")
     code.load("rcx", "rbx", HOST)
     code.load("rax", "r14", ARRAY_BASE)
@@ -59,6 +65,8 @@ def _end_view(call: Call) -> None:
     return_part(call, end="with part")
     code.label("with part")
     code.move("r12", "rax")
+    if not is_writeable:
+        _make_read_only(call)
     code.load("rbx", "rsp", MARK)
     code.compare_number("rbx", 0)
     code.jump(is_of_old, "e")
@@ -75,6 +83,23 @@ def _end_view(call: Call) -> None:
     code.label("no storage")
     code.set("rax", 0)
     call.end_call()
+
+
+def _make_read_only(call: Call) -> None:
+    """Let nobody write to the view in `r12`, which is one of another array of ours."""
+    code, is_made = call.code, call.new_label()
+    code.set("rdi", 2)
+    code.call(objects.address("PyTuple_New"))
+    code.compare_number("rax", 0)
+    code.jump(is_made, "ne")
+    call.drop("r12")
+    code.jump("no storage")
+    code.label(is_made)
+    code.load("rcx", "r12", VIEW)  # whose reference the tuple takes
+    code.store("rax", TUPLE_ITEMS, "rcx")
+    code.set("rcx", id(False))
+    code.store("rax", TUPLE_ITEMS + 8, "rcx")
+    code.store("r12", VIEW, "rax")
 
 
 def _take_copy(call: Call, is_view: str) -> None:
@@ -140,11 +165,17 @@ def attribute(kind: type, before: int | None, name: str) -> bytes:
 
 
 def view_by(
-    kind: type, before: int | None, function: object, counts: Iterable[int], keyword: str | None = None
+    kind: type,
+    before: int | None,
+    function: object,
+    counts: Iterable[int],
+    keyword: str | None = None,
+    *,
+    is_writeable: bool = True,
 ) -> bytes:
     """Return the code of what makes a view by a function of an array and integers, or a tuple, so many in all.
 
-    The second one may be given by a keyword.
+    The second one may be given by a keyword. `is_writeable`: NumPy lets the view be written to.
     """
     call = Call(kind, before)
     code = call.code
@@ -176,7 +207,7 @@ def view_by(
     code.call(objects.address("PyErr_Clear"))
     code.jump("general")  # where it is raised again
     code.label(is_made)
-    _end_view(call)
+    _end_view(call, is_writeable=is_writeable)
     return code.assembled()
 
 

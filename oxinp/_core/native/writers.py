@@ -9,11 +9,13 @@ from functools import partial
 import numpy as np
 
 from oxinp._config import before_change
+from oxinp._core.host.draws import Draw
 from oxinp._core.lazy import inlining
 from oxinp._core.native import (
     calls,
     computing,
     dense,
+    draws,
     elements,
     executing,
     inner_products,
@@ -143,6 +145,11 @@ def internal(arrays: type, name: str, before: int) -> bytes:
     return made
 
 
+def draw(arrays: type, of: Draw, before: int) -> bytes:
+    """Return the code of a call of a function that draws random numbers."""
+    return draws.drawn(arrays, before, of)
+
+
 def function(arrays: type, name: str, before: int) -> bytes:
     """Return the code of a call of a function, by its name in NumPy."""
     return calls.FUNCTIONS[name](arrays, before)
@@ -159,4 +166,14 @@ _update()
 
 array_ufunc = ufuncs.array_ufunc
 
-__all__ = ["array_ufunc", "attribute", "function", "internal", "method", "method_of_ufuncs", "part_of_layout", "slot"]
+__all__ = [
+    "array_ufunc",
+    "attribute",
+    "draw",
+    "function",
+    "internal",
+    "method",
+    "method_of_ufuncs",
+    "part_of_layout",
+    "slot",
+]

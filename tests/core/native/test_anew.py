@@ -23,6 +23,29 @@ EXPRESSIONS = [
     for each in re.split(
         r";\s",
         """
+        np.result_type(a, k); np.result_type(a, 'f4', 3); np.result_type(o, a); np.result_type(a, 'x');
+        np.result_type(); np.result_type(np.float32, a[0], Z); np.can_cast(a.dtype, 'f4'); np.can_cast(int, float);
+        np.can_cast('i8', m); np.can_cast(a, 'i4', 'unsafe'); np.can_cast(a, int);
+        np.can_cast(a.dtype, 'f4', casting='same_kind'); np.iscomplexobj(a); np.iscomplexobj(c);
+        np.iscomplexobj(3j); np.isrealobj(Z); np.isfortran(M.T); np.common_type(a, c);
+        np.common_type(a.astype('f4')); np.common_type(o); np.may_share_memory(a, a[1:]); np.may_share_memory(a, b);
+        np.shares_memory(M, M.T); np.shares_memory(a[::2], a[1::2]); np.shares_memory(o, a); a.item(3); a.item();
+        M.item(2, 3); M.item((1, 2)); M.item(99); a.item(k[1]); a.item(-1); c.item(0); o.item(0); m.item(1);
+        h.item(0); a[:1].item(); a.item('x'); a.item(1.0); t.item(0); a.item(index=1); np.diff(a, n=2);
+        np.diff(M, n=1, axis=0); np.diff(a, n=-1); np.ediff1d(a); np.ediff1d(a, 1.0); np.ediff1d(a, to_begin=0.0);
+        np.ediff1d(M); np.ediff1d(k, 2.5); np.ediff1d(o); np.sinc(a); np.sinc(k); np.sinc(M * 0); np.sinc(c);
+        a.repeat(2); np.repeat(M, 3); a.repeat(0); a.repeat(-1); a.repeat(k[1]); M.repeat(2, axis=1);
+        a.repeat(repeats=2); m.repeat(2); c.repeat(3); o.repeat(2); M.T.repeat(2); h.repeat(2); np.repeat(a, 1.5);
+        np.array(3.0); np.array(3); np.array(True); np.array(2j); np.array(2**70); np.array('x');
+        np.block([[M, M], [M, M]]); np.block([a, 1.0]); np.block([[a, [1.0]]]); np.block([[M], [a]]);
+        np.block([o, a]); np.r_[a, b]; np.r_[a, k]; np.r_[a, 1.0]; np.r_[a, M]; np.r_['0,2', a, b]; np.r_[a, a];
+        np.r_[o, a]; np.r_[a]; np.c_[a, b]; np.c_[a, k]; np.c_[M, M]; np.c_[a, 1.0]; np.c_[a]; np.vander(a);
+        np.vander(a, 3); np.vander(a, N=2, increasing=True); np.vander(k); np.vander(M); np.geomspace(1.0, 2.0, 5);
+        np.geomspace(0, 1); np.geomspace(1, 1000, num=4); np.logspace(0.0, 1.0, 7); np.logspace(a[:2], 2.0, 3);
+        np.hanning(9); np.bartlett(-1); np.kaiser(5, 14.0); np.logspace(0, 400, 3);
+        np.piecewise(a, [a < 0.5], [-1.0, 1.0]);
+        np.fft.fftfreq(9); np.fft.rfftfreq(8, 0.5); np.fft.fftfreq(n=4); np.fft.fftfreq(1.5); np.fft.fftfreq(-3);
+        np.fft.fftfreq(0); np.fft.rfftfreq(True);
         np.count_nonzero(m); np.std(a); np.std(M, axis=0); np.var(M, 1); np.var(M, axis=(0, 1), ddof=1); np.triu(M);
         np.tril(M, -1); np.hstack((a, b)); np.vstack([a, b]); np.stack([a, b], axis=1); np.stack((M, M), 1);
         np.roll(a, 2); np.roll(M, (1, 2), axis=(0, 1)); np.diff(a); np.diff(a, 2); np.cumsum(M, axis=1);
@@ -233,6 +256,15 @@ def test_results_share_nothing(expression):
         "np.bincount(k, weights=a[:5], minlength=9)",
         "np.concatenate(([0.0], a))",
         "np.interp(a, [0, 1], [0, 1])",
+        "np.result_type(a, k)",
+        "np.can_cast(int, float)",
+        "np.iscomplexobj(a)",
+        "a.item(3)",
+        "np.diff(a, n=2)",
+        "np.ediff1d(a)",
+        "np.sinc(a)",
+        "a.repeat(2)",
+        "np.array(3.0)",
     ],
 )
 def test_no_function_of_ours_is_entered(expression):

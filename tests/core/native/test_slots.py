@@ -364,7 +364,8 @@ def test_no_function_of_ours_is_entered(text):
     D.swapaxes(0, 1); C.real; C.imag; np.real(C); np.imag(c); M.transpose(1, 0); D.transpose((1, 0));
     np.transpose(D, (1, 0)); np.transpose(D, axes=(1, 0)); np.expand_dims(a, 1); np.expand_dims(B, axis=0);
     np.squeeze(M[None]); M[None].squeeze(); np.squeeze(M[:1], axis=0); np.fliplr(D); np.flip(D, axis=0);
-    np.moveaxis(D, 0, 1); np.rot90(M); np.rollaxis(D, 1);
+    np.moveaxis(D, 0, 1); np.rot90(M); np.rollaxis(D, 1); M.diagonal(); D.diagonal(1); np.diagonal(M, offset=1);
+    a.view(); a.squeeze(); np.squeeze(a);
     a.argsort(); a.argmax(); len(a); np.dot(a, b); np.dot(M, a[:4]); np.zeros(3); np.zeros((2, 3), int);
     np.maximum.accumulate(a); np.add.reduce(D, 1); np.add.accumulate(B);
     np.minimum.reduce(D, axis=1); np.add.outer(a, b);
