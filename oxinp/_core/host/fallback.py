@@ -248,6 +248,10 @@ def on_hosts(
             given.append(seen)
         elif type(value) in PLAIN:
             given.append(value)
+        elif type(value) in kept_as and (theirs := kept_as[type(value)](value)) is not None:
+            nbytes = max(nbytes, 0)
+            given.append(theirs)
+            owned += [part for part in vars(theirs).values() if type(part) is _NumpyArray]
         elif type(value) is not tuple and type(value) is not list:
             return NOT_DONE
         elif type(value) is tuple and PLAIN.issuperset(map(type, value)):
@@ -257,10 +261,6 @@ def on_hosts(
             listed = max(listed, size)
             has_parts = True
             given.append(value if lean is None or value is not args[0] else np.array(value))
-        elif type(value) in kept_as and (theirs := kept_as[type(value)](value)) is not None:
-            nbytes = max(nbytes, 0)
-            given.append(theirs)
-            owned += [part for part in vars(theirs).values() if type(part) is _NumpyArray]
         else:
             parts: list[Any] = []
             size = _see_parts(value, parts)
