@@ -447,6 +447,17 @@ def test_a_reduction_weighs_what_numpy_takes_to_begin_with_its_rows(shape, axis,
     assert cost == pytest.approx(ours.nbytes / 2 + LOOP_NBYTES * (num_loops - 1))
 
 
+def test_beginning_with_rows_takes_no_longer_for_what_caches_do_not_hold():
+    x = np.asarray(numpy.ones((6240, 2)))
+    np.evaluate(x)
+    bound = chain((x * x).sum(axis=1))[1][0].call.bound
+    begun = LOOP_NBYTES * 6240
+    assert bound.begun_nbytes() == pytest.approx(begun, rel=0.01)
+    assert bound.gains() == pytest.approx(
+        numpys_microseconds(bound.host_cost() - begun) + begun / 20_000 - bound.op.price
+    )
+
+
 def test_a_chain_weighs_what_numpy_takes_to_begin_with_rows_that_are_repeated_or_have_gaps():
     ours, row, column = matrix(np, (300, 40)), matrix(np, (40,)), matrix(np, (300, 1))
     number = row[:1].reshape(1, 1)

@@ -279,6 +279,7 @@ class Balance:
         price: float = LAUNCH,
         extra: float = 0.0,
         times: int = SAMPLED,
+        begun: float = 0.0,
     ) -> None:
         """Note another operation.
 
@@ -297,8 +298,10 @@ class Balance:
         times : int
             How many it stands for: 1 where each is noted, as what is planned anew is; what takes arithmetic, and what
             has run before, is sampled.
+        begun : float
+            See `BoundOp.begun_nbytes`.
         """
-        self.launched(size, numpys_microseconds(cost, weight) - price, extra=extra, times=times)
+        self.launched(size, numpys_microseconds(cost, weight, begun) - price, extra=extra, times=times)
 
     def recorded(self, nbytes: int, cost: float, price: float) -> None:
         """Note what was recorded of an array of so many bytes and takes the host a price, beside what is launched.
@@ -696,12 +699,13 @@ def _forget(reference: ref[Any]) -> None:
     _SELECTED.pop(reference, None)
 
 
-def numpys_microseconds(cost: float, weight: float = 1.0) -> float:
+def numpys_microseconds(cost: float, weight: float = 1.0, begun: float = 0.0) -> float:
     """Return what an operation takes on the host, by the bytes that NumPy adds in as long as it takes.
 
-    What weighs more than an addition, byte by byte, does not take longer for where they are.
+    What weighs more than an addition, byte by byte, does not take longer for where they are, nor does what is `begun`,
+    see `BoundOp.begun_nbytes`.
     """
-    near = NEAR_NBYTES * weight if weight > 1 else NEAR_NBYTES
+    near = (NEAR_NBYTES * weight if weight > 1 else NEAR_NBYTES) + begun
     return CALL + (cost + max(cost - near, 0.0)) / HOST_RATE
 
 

@@ -179,10 +179,12 @@ class Call:
     def _weigh(self, size: int, extra: float, times: int, *, is_selected: bool) -> None:
         """Do what `BoundOp.weigh` does where only a share is needed, or the elements that are gathered are in order."""
         bound = self.bound
-        cost, op = bound.host_cost() * getattr(self, "share", 1.0), bound.op
+        share, op = getattr(self, "share", 1.0), bound.op
+        cost = share * bound.host_cost()
         if is_selected:
             cost -= (1 - IN_ORDER) * max(cost - bound.layouts[0].nbytes, 0.0)
-        balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times)
+        begun = share * bound.begun_nbytes()
+        balance.computed_call(size, cost, weight=op.host_weight, price=op.price, extra=extra, times=times, begun=begun)
 
     def fail(self) -> None:
         """Let it wait to be run again, after an error, unless it has run, or operands have been overwritten."""

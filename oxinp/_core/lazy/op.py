@@ -284,14 +284,22 @@ class BoundOp:
             cost = self.op.host_weight * self.op.cost(tuple([x.layout for x in graphs]), self.parameters)
             for graph in graphs if self.op.weighs_chains else ():
                 if graph.nodes:
-                    cost += host_nbytes(graph.structure) * graph.layout.size + LOOP_NBYTES * _num_rows(graph)
-            self._cost = cost if self.op.num_loops is None else cost + LOOP_NBYTES * self.op.num_loops(self)
+                    cost += host_nbytes(graph.structure) * graph.layout.size
+            self._cost = cost + self.begun_nbytes()
         return self._cost
+
+    def begun_nbytes(self) -> float:
+        """Return what of these bytes is for beginning with rows and other pieces, which no cache is too small for."""
+        num_loops = 0.0 if self.op.num_loops is None else self.op.num_loops(self)
+        if self.op.weighs_chains:
+            num_loops += sum([_num_rows(graph) for graph in self.graphs if graph.nodes])
+        return LOOP_NBYTES * num_loops
 
     def gains(self) -> float:
         """Return the microseconds that a launch gains over NumPy, by what placement reckons with."""
         if self.gain is None:
-            self.gain = numpys_microseconds(self.host_cost(), self.op.host_weight) - self.op.price
+            begun = self.begun_nbytes()
+            self.gain = numpys_microseconds(self.host_cost(), self.op.host_weight, begun) - self.op.price
         return self.gain
 
     def weigh(self, size: int, *, is_first: bool = False) -> None:

@@ -517,7 +517,8 @@ def weigh_rows(launch: RowLaunch, graph: Graph, nbytes: int, is_due: bool = Fals
         cost = host_nbytes(graph.structure) * graph.layout.size
         cost += sum([call.bound.host_cost() for call in launch.calls])
         num_calls = len(graph.nodes) + sum([len(chain.nodes) for call in launch.calls for chain in call.bound.graphs])
-        balance.computed_call(size, cost + num_calls * CALL_NBYTES, price=launch.price)
+        begun = sum([call.bound.begun_nbytes() for call in launch.calls])
+        balance.computed_call(size, cost + num_calls * CALL_NBYTES, price=launch.price, begun=begun)
 
 
 def _alike(key: Any) -> Alike | None:

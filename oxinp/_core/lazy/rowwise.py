@@ -133,7 +133,7 @@ def compute(storage: Storage, value: Value, wanted: dict[int, Storage], others: 
     size = balance.ran(layout.nbytes, read)
     if size < NUM_SIZES and (is_sampled() or balance.each):
         cost = host_nbytes(graph.structure) * layout.size + sum([bound.host_cost() for bound in known.bounds])
-        balance.computed_call(size, cost)
+        balance.computed_call(size, cost, begun=sum([bound.begun_nbytes() for bound in known.bounds]))
     if REPORTS:
         note("device", f"rows: {program.describe()} -> {graph.dtype} {graph.shape}", f"{layout.nbytes} B result")
     done = storage.value = layout.graph or leaf(layout), (buffers[0],), next_mask()
