@@ -321,6 +321,29 @@ def test_what_results_cost_is_forgotten_with_what_they_gained():
         assert learned.limit == 65536
 
 
+@pytest.mark.parametrize("num_small", [0, 2])
+def test_copies_count_less_for_what_small_work_between_larger_work_lost_on_the_device(num_small):
+    """A frontier of a graph, whose matrix is on the device: who looks for its end waits for each step on either side."""
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    for _ in range(400):
+        learned.launched(learned.ran(9 << 20, ()), 50.0, extra=0.0, times=1)
+        for _ in range(num_small):
+            learned.launched(learned.ran(3000, ()), -35.0, extra=0.0, times=1)
+        if num_small:
+            learned.waited()
+        if learned.limit:
+            break
+    assert bool(learned.limit) == bool(num_small)
+    if not num_small:
+        learned._settle(1)
+    for _ in range(300):
+        learned.launched(learned.ran(9 << 20, ()), 50.0, extra=0.0, times=1)
+        learned.fetched(3000)
+        learned.uploaded(3000, 3000)
+    assert bool(learned.limit) == bool(num_small)
+
+
 def test_what_is_copied_in_turn_is_not_forgotten_with_what_larger_work_gains():
     learned = Balance()
     learned._settle(1)

@@ -49,7 +49,7 @@ def loop(x):
 
 def grow(x):
     found = np.zeros(0)
-    for i in range(40):
+    for i in range(290):
         found = np.append(found, x[i * 100 : i * 100 + 10])
     return found
 

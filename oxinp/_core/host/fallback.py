@@ -140,22 +140,19 @@ def first_written(function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
     storage = target._held or target._storage
     if storage.host is None or storage.has_objects or storage.value is not None or storage.stale is not None:
         return NOT_DONE
-    listed: dict[int, Any] = {}
     for value in others:
         if type(value) is kind:
             held = value._held or value._storage
             if held.host is None or held.has_objects or not is_writeable(value):
                 return NOT_DONE
         elif type(value) is list:
-            if (made := numbers_in(value)) is None:
+            if numbers_in(value) is None:  # which NumPy may convert otherwise, to a dtype that it is for
                 return NOT_DONE
-            if made.dtype.kind in "iub":  # else NumPy says of indices that they are no integers in other words
-                listed[id(value)] = made
         elif not (type(value) in PLAIN or (type(value) is tuple and PLAIN.issuperset(map(type, value)))):
             return NOT_DONE
     given: list[Any] = [begin_writing(target)]
     try:
-        given += [host_view(value) if type(value) is kind else listed.get(id(value), value) for value in others]
+        given += [host_view(value) if type(value) is kind else value for value in others]
         result = call_quickly(function, given, {}, has_elements=False)
     finally:
         end_writing(storage)

@@ -87,6 +87,8 @@ LASTING = 64_000.0
 that gain is not worth moving them for, however long it adds up."""
 LATELY = 1 - 1 / 128
 """What is remembered of copies that there would be, at each judgement."""
+SPARED_LATELY = 1 - 1 / 1024
+"""And of what smaller work has lost on the device, at each launch of larger work since it is on the host."""
 IN_ORDER = 0.4
 """What NumPy takes to find elements by a mask, as a share of that for as many by numbers in no order."""
 MIN_GAIN = 10 * LAUNCH
@@ -159,6 +161,7 @@ class Balance:
         "_in_turn",
         "_last",
         "_level",
+        "_lost",
         "_more",
         "_most",
         "_moving",
@@ -166,12 +169,15 @@ class Balance:
         "_noted",
         "_num_judged",
         "_num_suspended",
+        "_num_waits",
         "_outlasted",
+        "_ran",
         "_return",
         "_sampled_below",
         "_shares",
         "_since",
         "_source",
+        "_spared",
         "_switch",
         "_turn",
         "_unit",
@@ -219,6 +225,8 @@ class Balance:
         self._in_turn = 0.0  # of these, those of fetches and uploads in turn
         self._outlasted = 0.0  # of those in turn, what was as long ago as gains that are not remembered
         self._fetch = 0.0  # microseconds of the latest fetch, until something is uploaded
+        self._note_anew()
+        self._spared = 0.0  # microseconds that smaller work has lost there for each launch for larger arrays
         self._moving = 0.0  # microseconds of copies to come that have been counted: arrays follow the last change
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
@@ -228,6 +236,12 @@ class Balance:
         # A loop whose turns begin and end with small parts must not forget between what its large parts have gained.
         self._usual = [max(MAX_WEIGHT, microseconds) for microseconds in moving]  # the most of the weights
         self._most = self._usual[:]  # and what it is at present
+
+    def _note_anew(self) -> None:
+        """Begin to note what smaller and larger work is like on the device."""
+        self._lost = [0.0] * NUM_SIZES  # microseconds, by size
+        self._ran = [0] * (NUM_SIZES + 1)  # launches, by size, and of what is not weighed
+        self._num_waits = 0
 
     def computed_chain(
         self,
@@ -371,6 +385,11 @@ class Balance:
             self.has_waited = False
         if size != self._crossings.last:
             self._crossings.go(size)
+        if not self._level:
+            self._ran[size] += 1
+        elif self._spared and size >= self._level:
+            self._between = max(self._between - self._spared, 0.0)
+            self._spared *= SPARED_LATELY
         if self._upload:
             microseconds, self._upload = self._upload, 0.0
             if size < NUM_SIZES:
@@ -429,6 +448,7 @@ class Balance:
         if self.launches:
             self.note_launches()
         self.has_waited = True
+        self._num_waits += 1
         self.each = max(self.each, EACH)
         if self._last < NUM_SIZES:  # else it is none of those that the host would spare
             self._more += WAIT / _REMEMBERED
@@ -546,6 +566,8 @@ class Balance:
         self._weights[size] += microseconds
         self._noted[size] = self._num_judged
         self._earned += microseconds
+        if not self._level:
+            self._lost[size] -= microseconds
         most, usual = self._most, self._usual[size]
         if microseconds > most[size]:
             most[size] = microseconds
@@ -689,10 +711,26 @@ class Balance:
         self._earned = 0.0
         self._source = 0
         self.each = NEW
+        if not self._level:
+            self._spared = self._lost_for_larger(level)
+        elif not level:
+            self._spared = 0.0
+        self._note_anew()
         self._level = level
         self._follow_level()
         if explain.REPORTS:
             explain.note("placement", f"arrays below {self.limit or self._unit} B belong on the host", "learned")
+
+    def _lost_for_larger(self, level: int) -> float:
+        """Return the microseconds that work below a level has lost on the device for each launch of larger work.
+
+        That counts against the copies between both: what is small and on the host is not noted, so that nobody sees
+        there what they spare. The program has waited for some of these launches as it waits for what is fetched.
+        """
+        num_larger = sum(self._ran[level:])
+        if not num_larger:
+            return 0.0
+        return (max(sum(self._lost[:level]), 0.0) + WAIT * min(self._num_waits, num_larger)) / num_larger
 
 
 def _forget(reference: ref[Any]) -> None:

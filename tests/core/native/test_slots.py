@@ -198,6 +198,9 @@ WRITES = _listed(
     np.add.at(a, [1, 2, 1], 1.0); np.add.at(M, (k, k), b[:2]); np.add.at(a, k, b[:2]); np.add.at(a, [1.5], 1);
     np.add.at(a, [9999], 1); np.add.at(a, k, 'x'); np.add.at(o, k, 1); np.maximum.at(a, [1, 2], [3.0, 0.0]);
     np.add.at(a, slice(2), 1); np.add.at(a, k, o[:2]); np.add.at(r, k, 1); np.add.at(a, (), 1); np.add.at(a, None, 1);
+    np.place(f, f > 1, [1, 2]); np.put(i, [0, 1], [1.5, 2]); np.put(h, [0, 1], [1, 300]);
+    np.putmask(f, f > 1, [1, 2]);
+    np.put(a, (0, 1), (3, 4)); np.put(M, 5, 2.0); np.put(a, k, b[:2]); np.put(a, [1e9], 1); np.place(m, m, [0]);
     np.add(a, b, out=a, where=i); np.add(a, b, out=a, where=[True]); np.add(a, 1, out=r, where=a < b);
     np.divide(a, 0, out=a, where=a > b); np.add(a, 1, out=a, where=M > 1); np.add(a, 1, out=a, dtype='f8');
     np.add(a[:5], 2**70, out=r); np.add(Z, Z, out=Z); np.multiply(L, 2.0, out=L); np.add(E, 1, out=E); np.add(a, b, a);
