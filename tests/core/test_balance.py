@@ -323,7 +323,7 @@ def test_what_results_cost_is_forgotten_with_what_they_gained():
 
 @pytest.mark.parametrize("num_small", [0, 2])
 def test_copies_count_less_for_what_small_work_between_larger_work_lost_on_the_device(num_small):
-    """A frontier of a graph, whose matrix is on the device: who looks for its end waits for each step on either side."""
+    """As for the frontier of a graph whose matrix is on the device: who looks for its end waits on either side."""
     learned = Balance()
     learned.begin(65536, is_adaptive=True)
     for _ in range(400):
