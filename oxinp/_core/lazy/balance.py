@@ -153,6 +153,7 @@ class Balance:
     __slots__ = (
         "_between",
         "_beyond",
+        "_credit",
         "_crossings",
         "_due",
         "_earned",
@@ -227,6 +228,7 @@ class Balance:
         self._fetch = 0.0  # microseconds of the latest fetch, until something is uploaded
         self._note_anew()
         self._spared = 0.0  # microseconds that smaller work has lost there for each launch for larger arrays
+        self._credit = 0.0  # and of all of these since smaller arrays are on the host
         self._moving = 0.0  # microseconds of copies to come that have been counted: arrays follow the last change
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
@@ -388,7 +390,7 @@ class Balance:
         if not self._level:
             self._ran[size] += 1
         elif self._spared and size >= self._level:
-            self._between = max(self._between - self._spared, 0.0)
+            self._credit += self._spared
             self._spared *= SPARED_LATELY
         if self._upload:
             microseconds, self._upload = self._upload, 0.0
@@ -624,10 +626,10 @@ class Balance:
             # It is work on larger arrays that small ones come from, and what is gained on the host is less.
             if level <= self._source < NUM_SIZES:
                 self._settle(self._source + 1)
-            else:
+            elif self._copies_not_spared() + min(sums[level], 0.0) > 3 * SWITCH:
                 self._switch = min(2 * self._switch, MAX_SWITCH)
                 self._settle(0)
-        elif level and present > self._return:
+        elif level and sums[level] + self._copies_not_spared() > self._return:
             # It was the way to the host that did not pay: for what is copied since, or for all since the way before.
             if self._between > sums[level] or self._turn + self._earned > 0:
                 self._switch = min(4 * self._switch, MAX_SWITCH)
@@ -704,7 +706,7 @@ class Balance:
         self._crossings.forget(level if kept else NUM_SIZES)
         # Of a program whose arrays get smaller or larger, and its best way changes with them, a whole turn counts.
         self._turn = self._turn + self._earned + self._between if self._level else self._earned
-        self._between = self._in_turn = self._outlasted = self._fetch = 0.0
+        self._between = self._in_turn = self._outlasted = self._fetch = self._credit = 0.0
         self._moving = self._shares[level - 1] * SWITCH if level > self._level else 0.0
         self._since = 0
         self.period = SAMPLED
@@ -721,11 +723,18 @@ class Balance:
         if explain.REPORTS:
             explain.note("placement", f"arrays below {self.limit or self._unit} B belong on the host", "learned")
 
+    def _copies_not_spared(self) -> float:
+        """Return the microseconds of copies between smaller and larger work beyond what smaller work lost before.
+
+        What is small and on the host is not noted, so that nobody sees there what the copies spare.
+        """
+        self._credit = min(self._credit, self._between)  # of copies that there are
+        return self._between - self._credit
+
     def _lost_for_larger(self, level: int) -> float:
         """Return the microseconds that work below a level has lost on the device for each launch of larger work.
 
-        That counts against the copies between both: what is small and on the host is not noted, so that nobody sees
-        there what they spare. The program has waited for some of these launches as it waits for what is fetched.
+        The program has waited for some of these launches as it waits for what is fetched.
         """
         num_larger = sum(self._ran[level:])
         if not num_larger:
