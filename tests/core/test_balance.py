@@ -26,6 +26,7 @@ from oxinp._core.lazy.balance import (
     LEAF,
     LINE,
     LOOP_NBYTES,
+    MAX_REST,
     NEAR_NBYTES,
     NEW,
     NUM_SIZES,
@@ -233,6 +234,26 @@ def test_operations_that_are_done_for_several_kernels_are_weighed_once(monkeypat
     num_operations = 10 * (4 * 4 + 2 * 9 + 3 + 5 + 6 + 8 + 8 + 6 + 2 + 4)
     assert sum(nodes for nodes, _ in seen) > 1.3 * num_operations
     assert sum(recorded for _, recorded in seen) == pytest.approx(num_operations, rel=0.2)
+
+
+def launch(learned, size, gain):
+    """Note a launch as those do that weigh each."""
+    learned.each = 1
+    found = learned.ran(65536 << size >> 1, ())
+    if found < NUM_SIZES:
+        learned.launched(found, gain, extra=0.0, times=1)
+    return found
+
+
+def test_what_has_long_proved_right_is_noted_now_and_then():
+    learned = Balance()
+    learned.begin(65536, is_adaptive=True)
+    sizes = [launch(learned, 3, 60.0) for _ in range(4000)]
+    assert 3 in sizes[:100]
+    assert NUM_SIZES not in sizes[:100]
+    assert 0.02 < sizes[1000:].count(3) / 3000 < 0.3
+    after = next(number for number in range(20_000) if launch(learned, 3, -60.0) == 3 and learned._level)
+    assert after < 2 * MAX_REST  # once the device loses, each is noted
 
 
 def test_leaves_beyond_a_few_are_priced():

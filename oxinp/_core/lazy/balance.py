@@ -109,6 +109,10 @@ SETTLED = 191
 """One view on the host of so many is weighed from `_SETTLED_AFTER` judgements after a change on: each says what those
 before have said, and takes as long as a few views."""
 _SETTLED_AFTER = 16
+REST, MAX_REST, AWAKE = 5, 2048, 32
+"""Launches that nothing is noted of for each that has been, and the most of them, where the device has long proved
+right and still does, once so many have been: a note takes a tenth of a launch, and says what others have said."""
+_NO_REST = (1 << 30) - 1
 HEAVY = 8.0
 """How much longer NumPy takes for what is weighed each time, since one in `SAMPLED` would be too few to go by."""
 _PERIOD = 8
@@ -138,7 +142,7 @@ class Balance:
     limit : int
         Bytes below which arrays belong on the host, even those that are on the device; 0 where nothing speaks for that.
     reach : int
-        Bytes from which on arrays are not weighed: they belong on the device.
+        Bytes from which on arrays are not weighed: they belong on the device. 0 while none is.
     period : int
         How many views on the host one is weighed of, where machine code counts them.
     each : int
@@ -157,10 +161,12 @@ class Balance:
         "_crossings",
         "_due",
         "_earned",
+        "_earned_before",
         "_fetch",
         "_gained",
         "_in_turn",
         "_last",
+        "_last_crossed",
         "_level",
         "_lost",
         "_more",
@@ -168,11 +174,13 @@ class Balance:
         "_moving",
         "_news",
         "_noted",
+        "_num_awake",
         "_num_judged",
         "_num_suspended",
         "_num_waits",
         "_outlasted",
         "_ran",
+        "_rest",
         "_return",
         "_sampled_below",
         "_shares",
@@ -232,6 +240,10 @@ class Balance:
         self._moving = 0.0  # microseconds of copies to come that have been counted: arrays follow the last change
         self._return, self._switch = RETURN, SWITCH
         self.reach = self._unit << (NUM_SIZES - 1)
+        self._rest = _NO_REST  # launches that are not weighed, as none is at present, until others are again
+        self._num_awake = 0  # launches that have been noted since
+        self._earned_before = 0.0  # microseconds that the device had gained by then
+        self._last_crossed = NUM_SIZES
         self._sampled_below = 4 * self._unit
         moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
         self._shares = [microseconds / SWITCH for microseconds in moving]  # of `_switch`, by size
@@ -377,11 +389,15 @@ class Balance:
                 nbytes = max(nbytes, *[_SELECTED.get(ref(x), 0) for x in held if x is not None], 0)
         if self.launches:
             self.note_launches()
+        self._num_awake += 1
         if nbytes < self.reach:
             size = (int(nbytes) // self._unit).bit_length()  # `_size`, spelled out
         else:
             size = NUM_SIZES
             self._beyond += 1
+            if self._beyond >= self._rest:
+                self._end_rest()
+                return size
         if self.has_waited or size > self._last:
             self._last = size
             self.has_waited = False
@@ -450,7 +466,8 @@ class Balance:
         if self.launches:
             self.note_launches()
         self.has_waited = True
-        self._num_waits += 1
+        if self.reach:
+            self._num_waits += 1
         self.each = max(self.each, EACH)
         if self._last < NUM_SIZES:  # else it is none of those that the host would spare
             self._more += WAIT / _REMEMBERED
@@ -636,6 +653,24 @@ class Balance:
             else:
                 self._return = min(4 * self._return, MAX_RETURN)
             self._settle(0)  # with all that may go there: it is seen there what smaller arrays would be copied for
+        elif not level and sums[-1] >= MAX_WEIGHT and self._since >= _SETTLED_AFTER and self._num_awake >= AWAKE:
+            self._begin_rest()
+
+    def _begin_rest(self) -> None:
+        """Take all arrays for such as are not weighed, for so many launches, unless the device lost with the latest."""
+        if self._earned < self._earned_before:
+            return
+        self._rest = min(REST * self._num_awake, MAX_REST)
+        self._beyond = 0
+        self._last_crossed = self._crossings.last
+        self.reach = 0
+
+    def _end_rest(self) -> None:
+        self.reach = self._unit << (NUM_SIZES - 1)
+        self._rest = _NO_REST
+        self._beyond = self._num_awake = self._last = 0
+        self._earned_before = self._earned
+        self._crossings.last = self._last_crossed
 
     def _fade(self) -> None:
         """Forget what was long ago, and what is little beside what has been gained since."""
@@ -713,6 +748,7 @@ class Balance:
         self._earned = 0.0
         self._source = 0
         self.each = NEW
+        self._earned_before = 0.0
         if not self._level:
             self._spared = self._lost_for_larger(level)
         elif not level:

@@ -12,7 +12,9 @@ from oxinp._core.native.objects import NUMBER_VALUE, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.native.places import load_small
 from oxinp._runtime.memory import Buffer
 
-_BALANCE = offsets(Balance, ("_beyond", "_crossings", "_last", "_unit", "_upload", "each", "has_waited", "reach"))
+_BALANCE = offsets(
+    Balance, ("_beyond", "_crossings", "_last", "_rest", "_unit", "_upload", "each", "has_waited", "reach")
+)
 _NO_UPLOAD = 0.0
 """What is left of uploads where they have been for what is not weighed."""
 _MOST = 8
@@ -187,6 +189,10 @@ def _count_beyond(call: Making, label: str) -> None:
     code.load("rsi", "r12", _BALANCE["_beyond"])
     load_small(call, "rdi", "rsi", label)
     code.add("rdi", 1)
+    code.load("rsi", "r12", _BALANCE["_rest"])
+    load_small(call, "rdx", "rsi", label)
+    code.compare("rdi", "rdx")
+    code.jump(label, "ge")
     code.call(objects.address("PyLong_FromSsize_t"))
     code.compare_number("rax", 0)
     code.jump("raised", "e")

@@ -5,7 +5,7 @@ import pytest
 
 import oxinp
 from oxinp._config import config
-from oxinp._core.lazy.balance import Balance, balance
+from oxinp._core.lazy.balance import NUM_SIZES, REST, Balance, balance
 from oxinp._core.native import objects
 from oxinp._core.ops import vector_product
 from tests.comparator import assert_same
@@ -16,7 +16,7 @@ pytestmark = [
 ]
 N = 64
 SHAPES = {"a": (N, N), "b": (N, N), "c": (21, N), "large": (600, 900)}
-STATE = "_last", "_upload", "has_waited", "each", "_beyond"
+STATE = "_last", "_upload", "has_waited", "each", "_beyond", "reach"
 
 PROGRAMS = {
     "one size": "a[1:-1] = b[:-2] * 0.5 + b[2:]",
@@ -96,3 +96,24 @@ def told_of(seed, *, is_native):
 def test_what_ran_is_noted_as_in_python(seed, monkeypatch):
     monkeypatch.setattr(Balance, "_judge", lambda _: None)
     assert told_of(seed, is_native=True) == told_of(seed, is_native=False)
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_a_rest_ends_after_so_many_launches(is_native):
+    with config.override(machine_code=is_native, offload_threshold=4096, adaptive_placement=True):
+        array = oxinp.array(numpy.random.default_rng(0).random(5000))
+        oxinp.evaluate(array)
+        leaves = (vector_product.operand(array)[0],)
+        balance.begin(4096, is_adaptive=True)
+        for _ in range(100):  # of which the last are told in machine code
+            balance.each = 0
+            known = balance.ran(40000, leaves)
+        balance._num_awake = 20
+        balance._begin_rest()
+        found = [balance.ran(40000, leaves) for _ in range(REST * 20)]
+        reach = balance.reach
+        again = balance.ran(40000, leaves)
+        balance.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
+    assert {*found} == {NUM_SIZES}
+    assert reach > 0
+    assert again == known < NUM_SIZES
