@@ -72,6 +72,28 @@ def test_every_array_is_fetched_once(program, stats):
         assert numpy.allclose(np.asnumpy(ours), theirs, rtol=1e-10)
 
 
+@pytest.mark.parametrize("num_before", [0, 2])
+def test_rows_between_elements_are_a_reason_to_fetch_a_large_array(num_before, stats):
+    rng = numpy.random.default_rng(6)
+    a = rng.random((900, 350)) + numpy.eye(900, 350) * 900  # 2.5 MB
+    b = rng.random((900, 8))
+
+    def solved(np, a, b):
+        n = a.shape[1]
+        x = np.zeros((n, b.shape[1]))
+        for k in range(n - 1, -1, -1):
+            x[k] = (b[k] - a[k, k + 1 :] @ x[k + 1 :]) / a[k, k]
+        return x
+
+    for _ in range(num_before):
+        solved(np, np.asarray(a) + 0.0, np.asarray(b))
+        balance.begin(65_536, is_adaptive=True)  # it is of what is read alone that is told here
+    ours, before = np.asarray(a) + 0.0, stats().launches
+    found = solved(np, ours, np.asarray(b))
+    assert stats().launches - before < 60
+    assert numpy.allclose(np.asnumpy(found), solved(numpy, a, b), rtol=1e-10)
+
+
 def keys_of(rng, shape):
     """Yield basic and advanced keys of a matrix, at random."""
     while True:

@@ -360,7 +360,8 @@ def wants_mirror(
     ):
         is_element = is_read_by_elements or (is_given_result and nbytes <= MAX_ELEMENT_NBYTES)
         if is_element and not are_elements_used(value, count, used):
-            count, used = 0, singles.num_used
+            if count > ACCESSES_BEFORE_MIRROR:  # rows that were read between elements are not forgotten
+                count, used = count // 2, (used + singles.num_used) // 2
         elif _is_worth_mirror(reference, value, count, is_read_by_elements, is_written):
             accesses.pop(reference, None)
             if value is not None:  # else parts of it are lent on the host
