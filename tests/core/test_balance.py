@@ -990,7 +990,7 @@ def test_what_the_host_spares_for_long_is_not_given_up_for_copies_that_cost_less
 
 def turn(learned, *, is_waited_for=False):
     """Do some work on small vectors with the result of a large matrix, on which the next such work is done."""
-    for _ in range(3):
+    for _ in range(5):
         learned.computed_call(learned.ran(32_000, ()), 32_000, times=1)
     if is_waited_for:
         learned.waited()
@@ -1006,7 +1006,7 @@ def test_small_work_between_large_work_stays_on_the_device():
 
 def test_small_work_that_is_waited_for_goes_to_the_host_from_between_large_work():
     learned = Balance()
-    for _ in range(100):
+    for _ in range(200):
         turn(learned, is_waited_for=True)
     assert learned.limit == 65536
 
@@ -1028,7 +1028,7 @@ def test_what_the_host_is_better_at_counts_against_what_the_device_is(is_mixed):
     learned._settle(6)
     for _ in range(1000):
         learned.takes(200_000, 16.0)
-        for _ in range(20 if is_mixed else 0):
+        for _ in range(50 if is_mixed else 0):
             learned.takes(100_000, times=1)
     assert bool(learned.limit) == is_mixed
 

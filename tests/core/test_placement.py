@@ -39,7 +39,8 @@ def test_large_work_runs_on_the_device(config, stats):
         *(("1.0 / x", 8191), ("x / y", 8191), ("np.divide(x, y)", 8191), ("np.divide(x, y, out=y, where=m)", 8191)),
         *(("np.sqrt(x)", 8191), ("np.sqrt(x, out=y)", 8191), ("np.reciprocal(x)", 8191), ("x.__itruediv__(y)", 8191)),
         *(("f / x", 8191), ("np.divide(x, 3.0, dtype='f8')", 8191), ("x * y", 8191)),
-        *(("x // 3.0", 4095), ("x % y", 4095), ("np.exp(x)", 4095), ("x ** y", 4095), ("np.hypot(x, 2.0)", 4095)),
+        ("np.exp(x)", 8191 if np.exp._row.weight < 4 else 4095),  # as NumPy has vector loops there, or not
+        *(("x // 3.0", 4095), ("x % y", 4095), ("np.sin(x)", 4095), ("x ** y", 4095), ("np.hypot(x, 2.0)", 4095)),
     ],
 )
 def test_light_work_on_small_arrays_stays_on_the_host(config, stats, statement, most):

@@ -34,16 +34,16 @@ from oxinp._runtime.memory import Buffer
 if TYPE_CHECKING:
     from oxinp._core.lazy.expr import Structure
 
-RECORD = 4.0
+RECORD = 3.0
 """Microseconds to record an elementwise operation, most of which are launched together with others."""
-LAUNCH = 16.0
+LAUNCH = 10.0
 """Microseconds to launch a kernel."""
 RECORDED = RECORD + LAUNCH / 4
 """Microseconds of an elementwise operation with its share of a launch, where nobody knows how many share one."""
 LEAF, FEW_LEAVES, COMPARED = 3.0, 6, 6
 """Microseconds of each leaf of a chain beyond a few, for its launch and for each so many operations: leaves are looked
 for in what else is pending, and compared with those of other operands."""
-RELAUNCHED, AGAIN, FIRST = 10.0, 30.0, 110.0
+RELAUNCHED, AGAIN, FIRST = 16.0, 30.0, 110.0
 """Microseconds more for one that has not run before: of rows, products of vectors and reductions of new sizes, which
 are launched by arithmetic; of chains and other operations of new sizes; and of what is planned anew."""
 FEW = 4.0
@@ -91,7 +91,7 @@ SPARED_LATELY = 1 - 1 / 1024
 """And of what smaller work has lost on the device, at each launch of larger work since it is on the host."""
 IN_ORDER = 0.4
 """What NumPy takes to find elements by a mask, as a share of that for as many by numbers in no order."""
-MIN_GAIN = 10 * LAUNCH
+MIN_GAIN = 16 * LAUNCH
 """Microseconds that the device gains at least with a launch for arrays that are not weighed, which are that large."""
 WEIGHTS: dict[Any, float] = {}
 """How elementwise operations are lowered -> how much longer NumPy takes for one than for an addition, where it does."""
@@ -179,6 +179,7 @@ class Balance:
         "_num_suspended",
         "_num_waits",
         "_outlasted",
+        "_promise",
         "_ran",
         "_rest",
         "_return",
@@ -243,6 +244,7 @@ class Balance:
         self._rest = _NO_REST  # launches that are not weighed, as none is at present, until others are again
         self._num_awake = 0  # launches that have been noted since
         self._earned_before = 0.0  # microseconds that the device had gained by then
+        self._promise = 0.0  # microseconds that the host would have gained at best, when that was judged last
         self._last_crossed = NUM_SIZES
         self._sampled_below = 4 * self._unit
         moving = [MOVED * (WAIT + (self._unit << size) / COPY_RATE) for size in range(NUM_SIZES)]
@@ -629,14 +631,17 @@ class Balance:
             if self._since >= _PROOF and not self._since % _LONG_PROOF:
                 self._switch = max(SWITCH, self._switch / 2)
         sizes = [size for size in range(level, NUM_SIZES) if weights[size]]
-        better = []
+        better, most, before = [], 0.0, self._promise
         crossings = self._crossings.costs() if sizes else []
         switch = SWITCH if level else self._switch  # what has been dear is the way from the device
         for size in sizes:
             there = sums[size + 1] + (self._between if size < self._source else 0.0)  # which that would not spare
             there += crossings[size + 1] + (self._outlasted if size >= self._source else 0.0)
-            if self._is_better(present - there, size, switch):
+            gain = present - there
+            most = max(most, gain)
+            if self._is_better(gain, size, switch):
                 better.append((there, size + 1))
+        self._promise = most
         if better:
             self._settle(min(better)[1])
         elif not sizes and self._between + min(sums[level], 0.0) > 3 * SWITCH:
@@ -653,12 +658,12 @@ class Balance:
             else:
                 self._return = min(4 * self._return, MAX_RETURN)
             self._settle(0)  # with all that may go there: it is seen there what smaller arrays would be copied for
-        elif not level and sums[-1] >= MAX_WEIGHT and self._since >= _SETTLED_AFTER and self._num_awake >= AWAKE:
+        elif not level and sums[-1] >= MAX_WEIGHT and most <= before and self._since >= _SETTLED_AFTER:
             self._begin_rest()
 
     def _begin_rest(self) -> None:
         """Take all arrays for such as are not weighed, for so many launches, unless the device lost with the latest."""
-        if self._earned < self._earned_before:
+        if self._num_awake < AWAKE or self._earned < self._earned_before:
             return
         self._rest = min(REST * self._num_awake, MAX_REST)
         self._beyond = 0

@@ -52,7 +52,7 @@ def _operation_of(row: UfuncRow, output: int, signature: tuple[Any, ...] | None,
         if lower is None:
             msg = f"{row.name} has no kernel for {dtypes[0]}"
             raise Unsupported(msg)
-        WEIGHTS[lower] = row.weight
+        WEIGHTS[lower] = row.weight_of(first.kind)
         return Loop(dtypes[:num_inputs], dtypes[num_inputs + output], lower)
 
     return Operation(row.name, find_loop, row.weight, takes_any_integer=row.takes_any_integer)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.introspect import opt_func_info
 
 from oxinp._core.errors.hearing import attributed
 from oxinp._core.ufunc import exceptions
@@ -20,6 +21,11 @@ from oxinp._ptx.math import complex as complex_math
 from oxinp._ptx.types import i64, pred, u64
 
 Lowering = Callable[..., Any]  # (builder, *values) -> value
+
+SCALAR_WEIGHT, VECTOR_WEIGHT = 8.0, 3.0
+"""How much longer than an addition NumPy takes for an elementary function: by scalar and by vector instructions."""
+_LONG = ("sin", "cos", "arccosh")  # by vector instructions, too
+_LOOPS = opt_func_info()
 
 
 class UfuncRow(NamedTuple):
@@ -61,6 +67,10 @@ class UfuncRow(NamedTuple):
     weight: float = 1.0
     takes_any_integer: bool = False
     either_zero: bool = False
+
+    def weight_of(self, kind: str) -> float:
+        """Return the weight of a loop by the kind of its first input: NumPy has no vector loops of complex numbers."""
+        return max(self.weight, SCALAR_WEIGHT) if kind == "c" and self.complex_ulp else self.weight
 
     @property
     def name(self) -> str:
@@ -211,6 +221,14 @@ def _choice(ufunc: np.ufunc, lower: Lowering, on_bool: Callable[..., Any], **mor
     return UfuncRow(ufunc, _kinds("iuc", lower) | _native(lower) | {"b": _of_values(ufunc.__name__, on_bool)}, **more)
 
 
+def _elementary_weight(name: str) -> float:
+    """Return the weight of an elementary function by what NumPy runs on this processor."""
+    loops = _LOOPS.get(name, {})
+    used = [loops[kinds]["current"] for kinds in ("dd", "ddd") if kinds in loops]  # of float64
+    is_vector = any(not instructions.startswith("baseline") for instructions in used)
+    return VECTOR_WEIGHT if is_vector and name not in _LONG else SCALAR_WEIGHT
+
+
 def _elementary(ufunc: np.ufunc) -> UfuncRow:
     """Functions of `oxinp._ptx.math`; NumPy's own are within 4 ulp, those of its vector loops for float32."""
     lowering = {"f": getattr(math, ufunc.__name__)}
@@ -218,7 +236,8 @@ def _elementary(ufunc: np.ufunc) -> UfuncRow:
     of_complex = next((found for module in modules if (found := getattr(module, ufunc.__name__, None))), None)
     if of_complex is not None:
         lowering["c"] = of_complex
-    return UfuncRow(ufunc, lowering, ulp=1.0, numpy_ulp=4.0, complex_ulp=6.0 * ("c" in lowering), weight=8.0)
+    weight = _elementary_weight(ufunc.__name__)
+    return UfuncRow(ufunc, lowering, ulp=1.0, numpy_ulp=4.0, complex_ulp=6.0 * ("c" in lowering), weight=weight)
 
 
 UFUNCS: tuple[UfuncRow, ...] = (

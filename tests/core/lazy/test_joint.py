@@ -7,7 +7,7 @@ import numpy
 import oxinp as np
 from oxinp._core.lazy import joint, record
 
-N = 12_000
+N = 40_000
 
 
 def _draws(seed, count):

@@ -520,7 +520,7 @@ def test_numbers_that_vanish_among_short_floats_are_true_as_numpys(number):
 
 
 @pytest.mark.parametrize(
-    "text", ["np.exp(a)", "np.hypot(a, a)", "np.sqrt(a)", "np.sin(b)", "np.exp(a, out=c)", "np.log(d)"]
+    "text", ["np.sin(a)", "np.hypot(a, a)", "np.sqrt(a)", "np.sin(b)", "np.cos(a, out=c)", "np.arccosh(d)"]
 )
 def test_ufuncs_that_cost_much_are_weighed_each_time_by_machine_code(text, monkeypatch):
     """Where their arrays are the host's by what has been learned, however small they are."""
@@ -528,7 +528,7 @@ def test_ufuncs_that_cost_much_are_weighed_each_time_by_machine_code(text, monke
     takes = Balance.takes
     monkeypatch.setattr(Balance, "takes", lambda *given: weighed.append(given[1:3]) or takes(*given))
     random = np.random.default_rng(1)
-    numpys = {"a": random.random(20_000), "b": random.random(15_000, np.float32), "d": random.random(6000) + 0.1}
+    numpys = {"a": random.random(20_000), "b": random.random(15_000, np.float32), "d": random.random(6000) + 1.0}
     numpys["c"] = numpys["a"].copy()
     with config.override(offload_threshold=65536, adaptive_placement=True):
         balance.begin(65536, is_adaptive=True)

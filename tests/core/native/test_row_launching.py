@@ -216,7 +216,7 @@ def test_launches_are_counted_and_weighed(monkeypatch):
     again(scaled, x)
     monkeypatch.setattr(balance, "reach", 1 << 40)
     monkeypatch.setattr(balance, "_unit", 1 << 20)
-    monkeypatch.setattr(type(balance), "computed_call", lambda *given, price: told.append((given[1:], price)))
+    monkeypatch.setattr(type(balance), "computed_call", lambda *given, **more: told.append((given[1:], more)))
     made = scaled(oxinp, x, SIZES[0])
     balance.each = 1  # the next launch is weighed
     count = oxinp.cuda.stats().launches

@@ -5,7 +5,7 @@ import pytest
 
 import oxinp
 from oxinp._config import config
-from oxinp._core.lazy.balance import NUM_SIZES, REST, Balance, balance
+from oxinp._core.lazy.balance import AWAKE, NUM_SIZES, REST, Balance, balance
 from oxinp._core.native import objects
 from oxinp._core.ops import vector_product
 from tests.comparator import assert_same
@@ -108,9 +108,9 @@ def test_a_rest_ends_after_so_many_launches(is_native):
         for _ in range(100):  # of which the last are told in machine code
             balance.each = 0
             known = balance.ran(40000, leaves)
-        balance._num_awake = 20
+        balance._num_awake = AWAKE
         balance._begin_rest()
-        found = [balance.ran(40000, leaves) for _ in range(REST * 20)]
+        found = [balance.ran(40000, leaves) for _ in range(REST * AWAKE)]
         reach = balance.reach
         again = balance.ran(40000, leaves)
         balance.begin(config.offload_threshold, is_adaptive=config.adaptive_placement)
