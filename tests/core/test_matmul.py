@@ -654,3 +654,20 @@ def test_products_of_large_matrices_are_launched_at_once_where_the_device_has_no
     waiting = matrix @ vector
     assert stats().launches == before
     assert_same(waiting, numpy.full(300, 200.0))
+
+
+def test_products_of_what_has_just_been_computed_are_planned_once(config, monkeypatch):
+    config.offload_threshold = 0
+    rng = numpy.random.default_rng(8)
+    a, b, c = (rng.random(shape) for shape in ((70, 80), (80, 90), (70, 90)))
+    planned = []
+    for name in ("plan", "plan_steps"):
+        made = getattr(kernels, name)
+        monkeypatch.setattr(kernels, name, lambda *args, made=made, name=name: planned.append(name) or made(*args))
+    for turn in range(3):
+        del planned[:]
+        given = [np.asarray(each) for each in (a, b, c)]
+        np.evaluate(*given)
+        found = 1.5 * given[0] @ given[1] + 1.2 * given[2]
+        numpy.testing.assert_allclose(numpy.asarray(found), 1.5 * a @ b + 1.2 * c, rtol=1e-13)
+        assert turn == 0 or "plan_steps" not in planned

@@ -27,6 +27,7 @@ from oxinp._runtime import here
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
+    from oxinp._core.lazy.executor import Executable
     from oxinp._kernels.gemm.epilogue import Epilogue
     from oxinp._kernels.gemm.operand import Matrices
     from oxinp._kernels.plan import Plan, Resized
@@ -49,8 +50,30 @@ False where that is not known before one is planned.
 NEARBY: dict[Any, Callable[[int, int], Callable[[int, int], Resized] | None]] = {}
 """By what products of any size have in common that lie alike, how what `RESIZED` holds is found without a plan."""
 
+MAX_PREPARED = 1 << 6
+PREPARED: dict[Any, Prepared] = {}
+"""What runs products, by all that their plans depend on: a product of what has just been computed is met once."""
+
 OWN = "own"
 """The variant of a product of a matrix and its own transpose."""
+
+
+class Prepared:
+    """What runs the products of a kind.
+
+    Attributes
+    ----------
+    executables : dict
+        See `BoundOp.executable`.
+    is_by_steps : bool or None
+        Whether that is the launches on faster units; None until somebody has asked.
+    """
+
+    __slots__ = ("executables", "is_by_steps")
+
+    def __init__(self) -> None:
+        self.executables: dict[Any, Executable] = {}
+        self.is_by_steps: bool | None = None
 
 
 class Product(BoundOp):
@@ -136,6 +159,21 @@ class Product(BoundOp):
                 return [buffer]
         return super().run_first(variant, leaves, ptr)
 
+    def executable(self, variant: Hashable = None) -> Executable:
+        """Return what runs it; see `BoundOp.executable`."""
+        if self.executables is None:
+            self.executables = self._prepared().executables
+        return super().executable(variant)
+
+    def _prepared(self) -> Prepared:
+        """Return what has been prepared for the first product of its kind."""
+        key = self._nominally()
+        if key is None:
+            return Prepared()
+        if len(PREPARED) >= MAX_PREPARED:
+            PREPARED.clear()
+        return PREPARED.setdefault((key, self.layouts[0].shape), Prepared())
+
     def _find_resized(self) -> Resized | None:
         """Return the launch, if one that lies alike has been planned, and its kernel serves."""
         key, shape = self._nominally(), self.layouts[0].shape
@@ -219,7 +257,10 @@ class Product(BoundOp):
         epilogue = epilogue_of(graph, place, type_, acc)
         if epilogue is None:
             return None
-        if self.planned_by_steps() is not None:
+        prepared = self._prepared()
+        if prepared.is_by_steps is None:
+            prepared.is_by_steps = self.planned_by_steps() is not None
+        if prepared.is_by_steps:
             return self.planned_by_steps(epilogue)
         plan: Plan | None = _planner().plan(
             *self._extents(),
