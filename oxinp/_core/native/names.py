@@ -144,7 +144,7 @@ METHODS = (
 """Methods of arrays."""
 ATTRIBUTES = ("T", "imag", "real")
 """Attributes of arrays that are views."""
-OF_UFUNCS = ("outer", "reduce", "accumulate")
+OF_UFUNCS = ("outer", "reduce", "accumulate", "reduceat")
 """Methods of ufuncs."""
 
 __all__ = [

@@ -146,7 +146,19 @@ EXPRESSIONS = [
         np.clip(a, None, 0.5); np.clip(a, 0.2, 0.6, out=None); np.round(a); np.argsort(M); np.argsort(M, 0);
         np.argsort(M, axis=None); np.argpartition(M, 1, axis=1); np.searchsorted(b, 0.5); np.clip(k, 1, 2);
         np.searchsorted(b, a, 'right'); np.searchsorted(M, a); np.clip(a, b); np.argsort(a, order='x');
-        np.column_stack((a, b)); np.dstack((a, b)); np.trapezoid(a); np.cross([1, 2, 3], a[:3]); np.cov(M[:, :1])
+        np.column_stack((a, b)); np.dstack((a, b)); np.trapezoid(a); np.cross([1, 2, 3], a[:3]); np.cov(M[:, :1]);
+        np.add.reduceat(a, k[:0]); np.add.reduceat(a, [0, 3]); np.add.reduceat(a, np.array([0, 3, 1]));
+        np.add.reduceat(M, [0, 2], axis=0); np.maximum.reduceat(M, np.array([1, 0, 3]), 1); np.add.reduceat(a, k);
+        np.add.reduceat(np.add.reduceat(M, np.arange(0, 3, 2), axis=0), np.arange(0, 4, 2), axis=1);
+        np.multiply.reduceat(i, [0, 2, 5]); np.logical_or.reduceat(m, [0, 3]); np.add.reduceat(m, [0, 2]);
+        np.subtract.reduceat(a, [0, 3]); np.less.reduceat(a, [0, 3]); np.add.reduceat(a, [0, 9]);
+        np.add.reduceat(a, [-1]); np.add.reduceat(a, []); np.add.reduceat(a, 3); np.add.reduceat(a, [0, 1.5]);
+        np.add.reduceat(a, [0, None]); np.add.reduceat(a, (0, 2)); np.add.reduceat(a, [0], 1);
+        np.add.reduceat(a, [0], axis=None); np.add.reduceat(a, [0], -1); np.add.reduceat(a, a); np.add.reduceat(o, [0]);
+        np.add.reduceat(Z, [0]); np.add.reduceat(E, [0]); np.add.reduceat(c, [0, 2]); np.add.reduceat(h, [0, 1]);
+        np.add.reduceat(a, [0, 3], dtype='f4'); np.add.reduceat(a, [0, 3], out=None); np.add.reduceat(M.T, [0, 1], 1);
+        np.add.reduceat(h * 60000, [0, 1]); np.add.reduceat(t, [0]); np.bitwise_xor.reduceat(k, [0, 2]);
+        np.bitwise_xor.reduceat(a, [0, 2]); np.add.reduceat(a, k.astype('u4')); np.add.reduceat(a, m[:1])
         """,
     )
     if each.strip()
@@ -265,6 +277,8 @@ def test_results_share_nothing(expression):
         "np.sinc(a)",
         "a.repeat(2)",
         "np.array(3.0)",
+        "np.add.reduceat(a, k)",
+        "np.add.reduceat(M, [0, 2], axis=0)",
     ],
 )
 def test_no_function_of_ours_is_entered(expression):
