@@ -22,6 +22,7 @@ from oxinp._core.native import choosing, inner_products, names, objects
 from oxinp._core.native.anew import anew, most_positional, telling
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
+from oxinp._core.native.into import into
 from oxinp._core.native.loops import CONTIGUOUS
 from oxinp._core.native.makers import ONE, diagonal_ones, filled, integers, of_list, of_number, of_shape, repeated
 from oxinp._core.native.objects import (
@@ -312,6 +313,7 @@ def _in_c(function: Any) -> Any:
 
 
 _count_nonzero: Any = np._core.multiarray.count_nonzero  # of all elements
+_place: Any = np._core.multiarray._place
 _Maker = Callable[..., bytes]
 _TRANSFORMS_SHARE = 2
 """How many times the threshold their arrays have that are the host's: results are twice as large, see `HOST_SHARE`."""
@@ -406,6 +408,9 @@ FUNCTIONS: dict[str, _Maker] = {
     "outer": _or(partial(outer, function=np.multiply.outer), recorded),
     **{name: _anew(name) for name in names.ANEW},
     **{name: partial(telling, function=_in_c(getattr(np, name))) for name in names.TELLING},
+    **{name: partial(into, function=_in_c(getattr(np, name))) for name in ("copyto", "putmask")},
+    "place": partial(into, function=_place),
+    "put": partial(into, function=np.ndarray.put),
     "diagonal": _DIAGONAL,
     "count_nonzero": _or(partial(of_array, function=_count_nonzero), _anew("count_nonzero")),
     "roll": _or(rolled, _anew("roll")),
@@ -443,6 +448,7 @@ METHODS: dict[str, _Maker] = {
     "view": partial(view, function=np.ndarray.view),
     "dot": _or(partial(product, function=np.ndarray.dot), _method_anew("dot")),
     "nonzero": _method_anew("nonzero"),
+    "put": partial(into, function=np.ndarray.put),
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,
     "squeeze": partial(view_by, function=np.ndarray.squeeze, counts=(1, 2), keyword="axis"),

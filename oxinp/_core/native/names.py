@@ -80,6 +80,8 @@ TELLING = (
     "shares_memory",
 )
 """Functions that tell something of arrays and make none."""
+WRITING = ("copyto", "place", "put", "putmask")
+"""Functions that write to their first argument."""
 DECOMPOSITIONS = (
     *("cond", "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_power", "matrix_rank", "pinv", "qr", "slogdet"),
     "svd",
@@ -112,6 +114,7 @@ FUNCTIONS = (
     *REDUCTIONS,
     *ANEW,
     *TELLING,
+    *WRITING,
     *("diagonal",),
     *(f"linalg.{name}" for name in DECOMPOSITIONS),
     *(f"fft.{name}" for name in TRANSFORMS),
@@ -129,6 +132,7 @@ METHODS = (
         "diagonal",
         "item",
         "nonzero",
+        "put",
         "ravel",
         "repeat",
         "reshape",
@@ -166,4 +170,5 @@ __all__ = [
     "TELLING",
     "TRANSFORMS",
     "UNARY",
+    "WRITING",
 ]
