@@ -393,8 +393,11 @@ def _view_by(name: str) -> _Maker:
 
 FUNCTIONS: dict[str, _Maker] = {
     "arange": partial(integers, function=np.arange),
-    "array": _or(of_list, _or(of_number, partial(of_array, function=np.array, is_light=True))),
-    "asarray": _or(itself, of_list),
+    "array": _or(
+        partial(of_list, function=np.array),
+        _or(of_number, _or(partial(of_array, function=np.array, is_light=True), _anew("array"))),
+    ),
+    "asarray": _or(itself, _or(partial(of_list, function=np.asarray), _anew("asarray"))),
     "ascontiguousarray": without_gaps,
     "atleast_1d": partial(with_axes, least=1),
     "atleast_2d": _or(partial(with_axes, least=2), partial(view, function=_in_c(np.atleast_2d))),

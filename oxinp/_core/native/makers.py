@@ -10,7 +10,7 @@ import numpy as np
 
 from oxinp._core.host.makers import EYES, MOST_ROWS
 from oxinp._core.native import objects
-from oxinp._core.native.call import GIVEN, Call
+from oxinp._core.native.call import GIVEN, REALS, Call
 from oxinp._core.native.function import MIDDLE, MOST, cells
 from oxinp._core.native.objects import (
     ARRAY_NDIM,
@@ -165,38 +165,53 @@ def integers(kind: type, before: int | None, function: object) -> bytes:
     return code.assembled()
 
 
-def of_list(kind: type, before: int | None) -> bytes:
-    """Return the code of `array` of a list of Python's numbers, or of lists of such."""
+def _load_items(call: Call, listed: str, items: str, count: str, label: str) -> None:
+    """Let registers have where the items of a short list or tuple are, and how many; go to a label with anything else.
+
+    None are too many, too.
+    """
+    code, is_tuple, is_loaded = call.code, call.new_label(), call.new_label()
+    code.load("rax", listed, TYPE)
+    call.if_one_of("rax", (tuple,), is_tuple)
+    call.unless_type(listed, list, label)
+    code.load(items, listed, LIST_ITEMS)
+    code.jump(is_loaded)
+    code.label(is_tuple)
+    code.move(items, listed)
+    code.add(items, TUPLE_ITEMS)
+    code.label(is_loaded)
+    code.load(count, listed, SIZE)
+    code.compare_number(count, 0)
+    code.jump("general", "e")
+    code.compare_number(count, _MOST_LISTED)
+    code.jump("general", "g")
+
+
+def of_list(kind: type, before: int | None, function: object) -> bytes:
+    """Return the code of `array` of a list or tuple of numbers, or of such, and a dtype if one is given."""
     call = Call(kind, before)
     code, next_number = call.code, call.new_label()
-    call.begin_call(1)
+    call.begin_call(1, 2, keywords="keywords")
+    call.require_keyword(_DTYPE, 2)
+    code.label("2 arguments")
+    code.load("r14", "rbp", 8)
+    call.require_dtype("r14")
     code.label("1 arguments")
     code.load("r14", "rbp", 0)
-    call.unless_type("r14", list, "general")
-    code.load("r12", "r14", SIZE)
-    code.compare_number("r12", 0)
-    code.jump("general", "e")
-    code.compare_number("r12", _MOST_LISTED)
-    code.jump("general", "g")
-    code.load("r13", "r14", LIST_ITEMS)
+    _load_items(call, "r14", "r13", "r12", "general")
     code.label("next item")
     code.add("r12", -1)
     code.jump("listed", "s")
-    code.load("rax", "r13", 0)
+    code.load("r9", "r13")
     code.add("r13", 8)
-    code.move("r9", "rax")
-    code.load("rax", "rax", TYPE)
+    code.load("rax", "r9", TYPE)
     call.if_one_of("rax", _LISTED, "next item")
-    call.unless_type("r9", list, "general")
-    code.load("r8", "r9", SIZE)
-    code.compare_number("r8", _MOST_LISTED)
-    code.jump("general", "g")
-    code.load("r9", "r9", LIST_ITEMS)
+    _load_items(call, "r9", "r10", "r8", "general")
     code.label(next_number)
     code.add("r8", -1)
     code.jump("next item", "s")
-    code.load("rax", "r9", 0)
-    code.add("r9", 8)
+    code.load("rax", "r10")
+    code.add("r10", 8)
     code.load("rax", "rax", TYPE)
     call.if_one_of("rax", _LISTED, next_number)
     code.jump("general")
@@ -205,8 +220,8 @@ def of_list(kind: type, before: int | None) -> bytes:
     code.compare_number_with("rcx", MOST, _MOST_LISTED)
     code.jump("general", "le")
     call.unless_reported()
-    call.call_numpys(np.array, "r14", result="r13")
-    call.require_elements("r13", (np.float64, np.int64), "too large")
+    call.call_as_given(function, "r13")
+    call.require_elements("r13", (*REALS, np.complex128, np.complex64), "too large")
     code.load_int("rax", "r13", ARRAY_NDIM)
     code.compare_number("rax", 1)
     code.jump("rows", "ne")

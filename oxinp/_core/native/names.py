@@ -42,37 +42,15 @@ OF_NUMBERS = ("add", "subtract", "multiply", "true_divide")
 REDUCTIONS = ("sum", "mean", "max", "min", "any", "all")
 """Functions and methods that make a number of an array."""
 ANEW = (
-    *("allclose", "append", "argmax", "argmin", "argpartition", "argsort", "argwhere", "array_equal", "average"),
-    *("bincount", "clip", "column_stack", "convolve", "copy", "corrcoef", "correlate", "count_nonzero", "cov", "cross"),
-    *(
-        "cumprod",
-        "cumsum",
-        "delete",
-        "diff",
-        "digitize",
-        "dstack",
-        "ediff1d",
-        "einsum",
-        "flatnonzero",
-        "full_like",
-        "gradient",
-    ),
-    *("histogram", "hstack", "inner", "insert", "interp", "isclose", "isin", "lexsort", "median", "nan_to_num"),
-    *(
-        "nansum",
-        "partition",
-        "percentile",
-        "polyval",
-        "prod",
-        "ptp",
-        "quantile",
-        "round",
-        "searchsorted",
-        "sinc",
-        "sort",
-    ),
-    *("stack", "std", "take", "take_along_axis", "tensordot", "trace", "trapezoid", "tril", "triu", "unique", "var"),
-    *("vdot", "vstack"),
+    *("allclose", "angle", "append", "argmax", "argmin", "argpartition", "argsort", "argwhere", "array_equal"),
+    *("average", "bincount", "choose", "clip", "column_stack", "compress", "convolve", "copy", "corrcoef", "correlate"),
+    *("count_nonzero", "cov", "cross", "cumprod", "cumsum", "delete", "diff", "digitize", "dstack", "ediff1d"),
+    *("einsum", "extract", "flatnonzero", "full_like", "gradient", "histogram", "hstack", "inner", "insert", "interp"),
+    *("intersect1d", "isclose", "iscomplex", "isin", "isreal", "lexsort", "median", "nan_to_num", "nanmax", "nanmean"),
+    *("nanmin", "nanstd", "nansum", "nanvar", "partition", "percentile", "polyfit", "polyval", "prod", "ptp"),
+    *("quantile", "round", "searchsorted", "select", "setdiff1d", "sinc", "sort", "stack", "std", "take"),
+    *("take_along_axis", "tensordot", "trace", "trapezoid", "tril", "triu", "union1d", "unique", "var", "vdot"),
+    *("vstack",),
 )
 """Functions that make something new, as large as what they are given at most, or a tuple of such."""
 TELLING = (
