@@ -36,10 +36,10 @@ from oxinp._core.native.objects import (
 
 _MOST = 6
 _PASSED_ON = GIVEN + 8  # behind the function
-_COUNT, _HAS_ARRAYS, _IS_ARGUMENT, _ITEMS, _LEFT = (_PASSED_ON + 8 * (_MOST + i) for i in range(5))
+NUM_PASSED, _HAS_ARRAYS, _IS_ARGUMENT, _ITEMS, _LEFT = (_PASSED_ON + 8 * (_MOST + i) for i in range(5))
 _STATE = _LEFT
 ROOM = _LEFT + 8
-_KEYWORDS = tuple(
+KEYWORDS_ANEW = tuple(
     map(
         sys.intern,
         (
@@ -82,7 +82,7 @@ class PassingCall(Call):
         *,
         is_telling: bool,
         room: int = ROOM,
-        keywords: tuple[str, ...] = _KEYWORDS,
+        keywords: tuple[str, ...] = KEYWORDS_ANEW,
     ) -> None:
         super().__init__(kind, before, room)
         self.is_telling = is_telling
@@ -115,7 +115,7 @@ class PassingCall(Call):
         code.label(is_alone)
         code.compare_number("r14", 2 * _MOST)
         code.jump("general", "g")
-        code.store("rsp", _COUNT, "r14")
+        code.store("rsp", NUM_PASSED, "r14")
         code.compare_number("r14", 0)
         code.jump("general", "e")
         code.set("rax", 0)
@@ -233,7 +233,7 @@ class PassingCall(Call):
         """Let the stack have what NumPy is given, with a reference each."""
         code = self.code
         code.load("rbp", "rsp", ARGUMENTS)
-        code.load("r14", "rsp", _COUNT)
+        code.load("r14", "rsp", NUM_PASSED)
         code.move("rbx", "rsp")
         code.add("rbx", _PASSED_ON)
         code.label("pass next")
@@ -508,4 +508,14 @@ def most_positional(function: Callable[..., Any]) -> int:
     return min(*places, _MOST, _MOST)
 
 
-__all__ = ["BEFORE", "FUNCTION", "ROOM", "PassingCall", "anew", "most_positional", "telling"]
+__all__ = [
+    "BEFORE",
+    "FUNCTION",
+    "KEYWORDS_ANEW",
+    "NUM_PASSED",
+    "ROOM",
+    "PassingCall",
+    "anew",
+    "most_positional",
+    "telling",
+]

@@ -22,9 +22,9 @@ from oxinp._core.native import choosing, inner_products, names, objects
 from oxinp._core.native.anew import anew, most_positional, telling
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
-from oxinp._core.native.into import into
+from oxinp._core.native.into import into, into_out
 from oxinp._core.native.loops import CONTIGUOUS
-from oxinp._core.native.makers import ONE, diagonal_ones, filled, integers, of_list, of_number, of_shape, repeated
+from oxinp._core.native.makers import ONE, diagonal_ones, filled, of_list, of_number, of_shape, ranged, repeated
 from oxinp._core.native.objects import (
     ARRAY_FLAGS,
     ARRAY_NDIM,
@@ -360,6 +360,18 @@ def _method_anew(name: str) -> _Maker:
     return make if lean is None else _or(partial(make, lean=lean), make)
 
 
+def _with_out(made: dict[str, _Maker], home: Any) -> dict[str, _Maker]:
+    """Return what makes the code of functions or methods, with that of calls that write to ``out``."""
+
+    def of(name: str) -> Any:
+        return getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(getattr(home, name))
+
+    return {
+        name: _or(maker, partial(into_out, function=of(name))) if name in names.TAKING_OUT else maker
+        for name, maker in made.items()
+    }
+
+
 def _or(maker: _Maker, other: _Maker) -> _Maker:
     """Return what makes the code of both: the other's for calls that the first one leaves."""
     return lambda kind, before: maker(kind, None) + other(kind, before)
@@ -391,8 +403,8 @@ def _view_by(name: str) -> _Maker:
     return partial(view_by, function=_in_c(getattr(np, name)), counts=counts, keyword=keyword)
 
 
-FUNCTIONS: dict[str, _Maker] = {
-    "arange": partial(integers, function=np.arange),
+_FUNCTIONS: dict[str, _Maker] = {
+    "arange": ranged,
     "array": _or(
         partial(of_list, function=np.array),
         _or(of_number, _or(partial(of_array, function=np.array, is_light=True), _anew("array"))),
@@ -436,8 +448,9 @@ FUNCTIONS: dict[str, _Maker] = {
     "zeros_like": _or(filled_like(zeros), partial(of_array, function=_in_c(np.zeros_like), is_light=True)),
     "ones_like": _or(filled_like(ones), partial(of_array, function=_in_c(np.ones_like), is_light=True)),
 }
+FUNCTIONS = _with_out(_FUNCTIONS, np)
 """Names of functions in NumPy -> what makes the code of ours."""
-METHODS: dict[str, _Maker] = {
+_METHODS: dict[str, _Maker] = {
     **{
         name: _or(partial(of_array, function=getattr(np.ndarray, name), is_light=name == "copy"), _method_anew(name))
         for name in names.METHODS_OF_ONE
@@ -458,6 +471,7 @@ METHODS: dict[str, _Maker] = {
     "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
     "transpose": partial(view_by, function=np.ndarray.transpose, counts=range(1, MOST_GIVEN + 1)),
 }
+METHODS = _with_out(_METHODS, np.ndarray)
 """Methods -> what makes the code of ours."""
 
 __all__ = ["FUNCTIONS", "METHODS", "attribute"]

@@ -60,6 +60,14 @@ TELLING = (
 """Functions that tell something of arrays and make none."""
 WRITING = ("copyto", "place", "put", "putmask")
 """Functions that write to their first argument."""
+TAKING_OUT = frozenset(
+    (
+        *REDUCTIONS,
+        *("argmax", "argmin", "choose", "clip", "compress", "cumprod", "cumsum", "dot", "prod", "ptp", "round", "std"),
+        *("take", "var"),
+    )
+)
+"""Functions and methods that write to ``out`` where it is given, and return that."""
 DECOMPOSITIONS = (
     *("cond", "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_power", "matrix_rank", "pinv", "qr", "slogdet"),
     "svd",
@@ -145,6 +153,7 @@ __all__ = [
     "REDUCTIONS",
     "RETURNING_INTEGERS",
     "SLOTS",
+    "TAKING_OUT",
     "TELLING",
     "TRANSFORMS",
     "UNARY",

@@ -159,6 +159,17 @@ EXPRESSIONS = [
         np.add.reduceat(a, [0, 3], dtype='f4'); np.add.reduceat(a, [0, 3], out=None); np.add.reduceat(M.T, [0, 1], 1);
         np.add.reduceat(h * 60000, [0, 1]); np.add.reduceat(t, [0]); np.bitwise_xor.reduceat(k, [0, 2]);
         np.bitwise_xor.reduceat(a, [0, 2]); np.add.reduceat(a, k.astype('u4')); np.add.reduceat(a, m[:1]);
+        np.arange(5); np.arange(5.0); np.arange(4.5); np.arange(0.0, 1.0, 0.1); np.arange(1, 0, -0.25);
+        np.arange(9, 2, -2);
+        np.arange(0, 9, 2); np.arange(-3, 3); np.arange(3, -3); np.arange(-2.5); np.arange(0, 5, 0);
+        np.arange(0.0, 1, 0);
+        np.arange(np.nan); np.arange(0, np.inf); np.arange(2**63, 2**63 + 2); np.arange(2**62, 2**62 + 3);
+        np.arange(5, dtype=float); np.arange(0, 5, 2, dtype='f4'); np.arange(5.5, dtype=int); np.arange(5, dtype=bool);
+        np.arange(2, dtype=bool); np.arange(5, dtype=None); np.arange(5, dtype=np.dtype('u1')); np.arange(stop=3);
+        np.arange(300, dtype='i1'); np.arange(1, 5, dtype='c8'); np.arange(a[0], 3.0); np.arange(k[0]); np.arange(True);
+        np.arange(0, 3, 1, int); np.arange(0, 3, None); np.arange(None); np.arange('3'); np.arange(5, dtyp=int);
+        np.arange(5, device='cpu'); np.arange(0.0, 1e-300, 1e-301); np.arange(70000)[::9999]; np.arange(3j);
+        np.arange(0);
         np.choose(i > 0, [a, b]); np.choose(k, (1, 2, 3, 4)); np.choose(k, [a[:5], 2.0, b[:5], 1]); np.choose(k, [a]);
         np.choose(i, [a, b]); np.choose(i, [a, b], mode='wrap'); np.choose(i > 0, [a, b], None, 'clip');
         np.choose(m, (M[:1, :1], b)); np.choose(0, [a, b]); np.choose(Z, [a, b]); np.choose(a, [a, b]);
@@ -308,6 +319,9 @@ def test_results_share_nothing(expression):
         "np.array(3.0)",
         "np.add.reduceat(a, k)",
         "np.add.reduceat(M, [0, 2], axis=0)",
+        "np.arange(0.0, 1.0, 0.25)",
+        "np.arange(9, 2, -2)",
+        "np.arange(3, dtype=float)",
         "np.choose(m, [a, b])",
         "np.compress(m, a)",
         "np.array([a, b])",
