@@ -215,9 +215,9 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
         src = _masked(dst, src, casting, mask)
     if not isinstance(src, Handle | int | float | complex | np.generic):
         src = creation.asarray(src)
-    # NumPy itself judges the dtypes, on arrays without elements.
     if isinstance(src, Handle) and src._layout.ndim:
-        np.copyto(np.empty(0, dst._layout.dtype), np.empty(0, src._layout.dtype), casting)  # type: ignore[arg-type]
+        if not np.can_cast(src._layout.dtype, dst._layout.dtype, casting):  # type: ignore[arg-type]
+            np.copyto(np.empty(0, dst._layout.dtype), np.empty(0, src._layout.dtype), casting)  # type: ignore[arg-type]
         assign(dst, src)
         return
     # One element is cast as arrays are: unlike an assigned scalar it need not fit.

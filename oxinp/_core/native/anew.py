@@ -36,10 +36,10 @@ from oxinp._core.native.objects import (
 
 _MOST = 6
 _PASSED_ON = GIVEN + 8  # behind the function
-_COUNT, _HAS_ARRAYS, _IS_ARGUMENT, _ITEMS, _LEFT = (_PASSED_ON + 8 * (_MOST + i) for i in range(5))
+NUM_PASSED, _HAS_ARRAYS, _IS_ARGUMENT, _ITEMS, _LEFT = (_PASSED_ON + 8 * (_MOST + i) for i in range(5))
 _STATE = _LEFT
-_ROOM = _LEFT + 8
-_KEYWORDS = tuple(
+ROOM = _LEFT + 8
+KEYWORDS_ANEW = tuple(
     map(
         sys.intern,
         (
@@ -50,7 +50,7 @@ _KEYWORDS = tuple(
     )
 )
 """Names of arguments that may be given by them: with these, functions warn of floating-point errors alone."""
-_FUNCTION, _BEFORE = stand_ins(2)
+FUNCTION, BEFORE = stand_ins(2)
 _PASSED = (int, float, bool, str, type(None), type, np.dtype, *NUMBERS)
 """Types of what NumPy is given as it is."""
 _RETURNED = (*NUMBERS, np.int16, np.uint16, np.uint32, np.uint64, np.float16, np.complex64, bool, int, float, list)
@@ -62,10 +62,31 @@ _KINDS = (*REALS, np.complex128, np.complex64)
 _IS_OWN, _IS_PLAIN = OWNER | ALIGNED | WRITEABLE, CONTIGUOUS | ALIGNED | WRITEABLE  # flags
 
 
-class _Anew(Call):
-    def __init__(self, kind: type, before: int | None, *, is_telling: bool) -> None:
-        super().__init__(kind, before, _ROOM)
+class PassingCall(Call):
+    """A call of a function of NumPy's with whatever this one is given, host's views for arrays.
+
+    Parameters
+    ----------
+    kind, before, room
+        See `Call`.
+    is_telling : bool
+        Whether NumPy's function is in C and makes no arrays: then it is called in the user's context.
+    keywords : tuple of str
+        Names of arguments that may be given by them.
+    """
+
+    def __init__(
+        self,
+        kind: type,
+        before: int | None,
+        *,
+        is_telling: bool,
+        room: int = ROOM,
+        keywords: tuple[str, ...] = KEYWORDS_ANEW,
+    ) -> None:
+        super().__init__(kind, before, room)
         self.is_telling = is_telling
+        self.keywords = keywords
 
     def begin_any(self, most: int) -> None:
         """Begin with up to so many positional arguments, at `rbp`, and any by keyword; `r14` has how many."""
@@ -81,8 +102,8 @@ class _Anew(Call):
         code.add("rcx", TUPLE_ITEMS)
         code.label("next keyword")
         code.load("r9", "rcx")
-        code.set("r10", id(_KEYWORDS) + TUPLE_ITEMS)
-        for i in range(len(_KEYWORDS)):
+        code.set("r10", id(self.keywords) + TUPLE_ITEMS)
+        for i in range(len(self.keywords)):
             code.compare_with("r10", 8 * i, "r9")
             code.jump("known keyword", "e")
         code.jump("general")
@@ -94,7 +115,7 @@ class _Anew(Call):
         code.label(is_alone)
         code.compare_number("r14", 2 * _MOST)
         code.jump("general", "g")
-        code.store("rsp", _COUNT, "r14")
+        code.store("rsp", NUM_PASSED, "r14")
         code.compare_number("r14", 0)
         code.jump("general", "e")
         code.set("rax", 0)
@@ -212,7 +233,7 @@ class _Anew(Call):
         """Let the stack have what NumPy is given, with a reference each."""
         code = self.code
         code.load("rbp", "rsp", ARGUMENTS)
-        code.load("r14", "rsp", _COUNT)
+        code.load("r14", "rsp", NUM_PASSED)
         code.move("rbx", "rsp")
         code.add("rbx", _PASSED_ON)
         code.label("pass next")
@@ -276,7 +297,7 @@ class _Anew(Call):
     def call_with_all(self) -> None:
         """Let `r13` have what NumPy returns or 0, and give everything back."""
         code = self.code
-        code.set("rax", _FUNCTION)
+        code.set("rax", FUNCTION)
         code.store("rsp", GIVEN, "rax")
         code.move("rsi", "rsp")
         code.load("rdx", "rsp", FLAGS)
@@ -312,7 +333,7 @@ class _Anew(Call):
         code.label("given back")
 
 
-def _require_new(call: _Anew, array: str, label: str) -> None:
+def _require_new(call: PassingCall, array: str, label: str) -> None:
     """Go to a label unless an array has memory of its own, or all of that of one nobody else has; `r12` changes."""
     code, is_plain, is_new = call.code, call.new_label(), call.new_label()
     for flags, found in ((_IS_OWN, is_new), (_IS_PLAIN, is_plain)):
@@ -334,7 +355,7 @@ def _require_new(call: _Anew, array: str, label: str) -> None:
     code.label(is_new)
 
 
-def _wrap_items(call: _Anew, *, are_columns: bool) -> None:
+def _wrap_items(call: PassingCall, *, are_columns: bool) -> None:
     """Let the tuple in `r13`, which nobody else has, have ours for NumPy's arrays, all of which are to be new.
 
     Those that share a new array, whose columns they are, are copied.
@@ -395,7 +416,7 @@ def anew(
     `Op.host_weight`. In a tuple it may return the columns of a new array.
     """
     code = _code(kind, most, share, weight, are_columns, is_last=before is not None)
-    return filled(code, {_FUNCTION: id(function)} | ({} if before is None else {_BEFORE: before}))
+    return filled(code, {FUNCTION: id(function)} | ({} if before is None else {BEFORE: before}))
 
 
 def telling(kind: type, before: int | None, function: Callable[..., Any], most: int = _MOST) -> bytes:
@@ -404,10 +425,10 @@ def telling(kind: type, before: int | None, function: Callable[..., Any], most: 
     It returns numbers, dtypes and types.
     """
     code = _telling_code(kind, most, is_last=before is not None)
-    return filled(code, {_FUNCTION: id(function)} | ({} if before is None else {_BEFORE: before}))
+    return filled(code, {FUNCTION: id(function)} | ({} if before is None else {BEFORE: before}))
 
 
-def _return_unless_exception(call: _Anew) -> None:
+def _return_unless_exception(call: PassingCall) -> None:
     """Go on where NumPy has returned something; to the general function where it has raised an exception."""
     code = call.code
     code.compare_number("r13", 0)
@@ -427,7 +448,7 @@ def _return_unless_exception(call: _Anew) -> None:
 @functools.cache
 def _telling_code(kind: type, most: int, *, is_last: bool) -> bytes:
     """Return the code of all functions that tell something of arrays."""
-    call = _Anew(kind, _BEFORE if is_last else None, is_telling=True)
+    call = PassingCall(kind, BEFORE if is_last else None, is_telling=True)
     code = call.code
     call.begin_any(most)
     call.require_known(1, 0.0)
@@ -449,7 +470,7 @@ def _telling_code(kind: type, most: int, *, is_last: bool) -> bytes:
 @functools.cache
 def _code(kind: type, most: int, share: int, weight: float, are_columns: bool, *, is_last: bool) -> bytes:
     """Return the code of all such functions, with numbers that stand for what differs."""
-    call = _Anew(kind, _BEFORE if is_last else None, is_telling=False)
+    call = PassingCall(kind, BEFORE if is_last else None, is_telling=False)
     code = call.code
     call.begin_any(most)
     call.require_known(share, weight)
@@ -487,4 +508,14 @@ def most_positional(function: Callable[..., Any]) -> int:
     return min(*places, _MOST, _MOST)
 
 
-__all__ = ["anew", "most_positional", "telling"]
+__all__ = [
+    "BEFORE",
+    "FUNCTION",
+    "KEYWORDS_ANEW",
+    "NUM_PASSED",
+    "ROOM",
+    "PassingCall",
+    "anew",
+    "most_positional",
+    "telling",
+]

@@ -152,6 +152,21 @@ class Assembler:
         self._code.append(0xF2)
         self._with_memory(b"\x0f\x11", 0, base, displacement, is_wide=False)
 
+    def move_float(self, base: str, displacement: int, source: str, place: int) -> None:
+        """``[base + displacement] = [source + place]``, of 64 bits."""
+        self._code.append(0xF2)
+        self._with_memory(b"\x0f\x10", 0, source, place, is_wide=False)
+        self._code.append(0xF2)
+        self._with_memory(b"\x0f\x11", 0, base, displacement, is_wide=False)
+
+    def count_steps(self, target: str, base: str, start: int, stop: int, step: int) -> None:
+        """``target = int((stop - start) / step)`` of floats in memory; what is too large or no number is negative."""
+        for opcode, place in ((b"\x0f\x10", stop), (b"\x0f\x5c", start), (b"\x0f\x5e", step)):
+            self._code.append(0xF2)
+            self._with_memory(opcode, 0, base, place, is_wide=False)
+        number = _NUMBERS[target]
+        self._code += bytes((0xF2, 0x48 | ((number >> 3) << 2), 0x0F, 0x2C, 0xC0 | ((number & 7) << 3)))
+
     def take_root(self, base: str, displacement: int) -> None:
         """``[base + displacement] = sqrt([base + displacement])``, of 64 bits."""
         self._code.append(0xF2)

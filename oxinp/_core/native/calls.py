@@ -22,8 +22,9 @@ from oxinp._core.native import choosing, inner_products, names, objects
 from oxinp._core.native.anew import anew, most_positional, telling
 from oxinp._core.native.call import GIVEN, MARK, MOST_GIVEN, REALS, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, SEEN
+from oxinp._core.native.into import into, into_out
 from oxinp._core.native.loops import CONTIGUOUS
-from oxinp._core.native.makers import ONE, diagonal_ones, filled, integers, of_list, of_number, of_shape, repeated
+from oxinp._core.native.makers import ONE, diagonal_ones, filled, of_list, of_number, of_shape, ranged, repeated
 from oxinp._core.native.objects import (
     ARRAY_FLAGS,
     ARRAY_NDIM,
@@ -312,6 +313,7 @@ def _in_c(function: Any) -> Any:
 
 
 _count_nonzero: Any = np._core.multiarray.count_nonzero  # of all elements
+_place: Any = np._core.multiarray._place
 _Maker = Callable[..., bytes]
 _TRANSFORMS_SHARE = 2
 """How many times the threshold their arrays have that are the host's: results are twice as large, see `HOST_SHARE`."""
@@ -358,6 +360,18 @@ def _method_anew(name: str) -> _Maker:
     return make if lean is None else _or(partial(make, lean=lean), make)
 
 
+def _with_out(made: dict[str, _Maker], home: Any) -> dict[str, _Maker]:
+    """Return what makes the code of functions or methods, with that of calls that write to ``out``."""
+
+    def of(name: str) -> Any:
+        return getattr(np.ndarray, name) if name in _BY_METHOD else _in_c(getattr(home, name))
+
+    return {
+        name: _or(maker, partial(into_out, function=of(name))) if name in names.TAKING_OUT else maker
+        for name, maker in made.items()
+    }
+
+
 def _or(maker: _Maker, other: _Maker) -> _Maker:
     """Return what makes the code of both: the other's for calls that the first one leaves."""
     return lambda kind, before: maker(kind, None) + other(kind, before)
@@ -389,10 +403,13 @@ def _view_by(name: str) -> _Maker:
     return partial(view_by, function=_in_c(getattr(np, name)), counts=counts, keyword=keyword)
 
 
-FUNCTIONS: dict[str, _Maker] = {
-    "arange": partial(integers, function=np.arange),
-    "array": _or(of_list, _or(of_number, partial(of_array, function=np.array, is_light=True))),
-    "asarray": _or(itself, of_list),
+_FUNCTIONS: dict[str, _Maker] = {
+    "arange": ranged,
+    "array": _or(
+        partial(of_list, function=np.array),
+        _or(of_number, _or(partial(of_array, function=np.array, is_light=True), _anew("array"))),
+    ),
+    "asarray": _or(itself, _or(partial(of_list, function=np.asarray), _anew("asarray"))),
     "ascontiguousarray": without_gaps,
     "atleast_1d": partial(with_axes, least=1),
     "atleast_2d": _or(partial(with_axes, least=2), partial(view, function=_in_c(np.atleast_2d))),
@@ -406,6 +423,9 @@ FUNCTIONS: dict[str, _Maker] = {
     "outer": _or(partial(outer, function=np.multiply.outer), recorded),
     **{name: _anew(name) for name in names.ANEW},
     **{name: partial(telling, function=_in_c(getattr(np, name))) for name in names.TELLING},
+    **{name: partial(into, function=_in_c(getattr(np, name))) for name in ("copyto", "putmask")},
+    "place": partial(into, function=_place),
+    "put": partial(into, function=np.ndarray.put),
     "diagonal": _DIAGONAL,
     "count_nonzero": _or(partial(of_array, function=_count_nonzero), _anew("count_nonzero")),
     "roll": _or(rolled, _anew("roll")),
@@ -428,8 +448,9 @@ FUNCTIONS: dict[str, _Maker] = {
     "zeros_like": _or(filled_like(zeros), partial(of_array, function=_in_c(np.zeros_like), is_light=True)),
     "ones_like": _or(filled_like(ones), partial(of_array, function=_in_c(np.ones_like), is_light=True)),
 }
+FUNCTIONS = _with_out(_FUNCTIONS, np)
 """Names of functions in NumPy -> what makes the code of ours."""
-METHODS: dict[str, _Maker] = {
+_METHODS: dict[str, _Maker] = {
     **{
         name: _or(partial(of_array, function=getattr(np.ndarray, name), is_light=name == "copy"), _method_anew(name))
         for name in names.METHODS_OF_ONE
@@ -443,12 +464,14 @@ METHODS: dict[str, _Maker] = {
     "view": partial(view, function=np.ndarray.view),
     "dot": _or(partial(product, function=np.ndarray.dot), _method_anew("dot")),
     "nonzero": _method_anew("nonzero"),
+    "put": partial(into, function=np.ndarray.put),
     "ravel": partial(view, function=np.ndarray.ravel),
     "reshape": reshaped,
     "squeeze": partial(view_by, function=np.ndarray.squeeze, counts=(1, 2), keyword="axis"),
     "swapaxes": partial(view_by, function=np.ndarray.swapaxes, counts=(3,)),
     "transpose": partial(view_by, function=np.ndarray.transpose, counts=range(1, MOST_GIVEN + 1)),
 }
+METHODS = _with_out(_METHODS, np.ndarray)
 """Methods -> what makes the code of ours."""
 
 __all__ = ["FUNCTIONS", "METHODS", "attribute"]

@@ -10,11 +10,12 @@ import numpy as np
 
 from oxinp._core.host.makers import EYES, MOST_ROWS
 from oxinp._core.native import objects
-from oxinp._core.native.call import GIVEN, Call
+from oxinp._core.native.call import FLAGS, GIVEN, REALS, Call
 from oxinp._core.native.function import MIDDLE, MOST, cells
 from oxinp._core.native.objects import (
     ARRAY_NDIM,
     LIST_ITEMS,
+    NUMBER_VALUE,
     SIZE,
     TUPLE_ITEMS,
     TYPE,
@@ -138,65 +139,128 @@ def filled(kind: type, before: int | None, *, value: float | None = None) -> byt
     return code.assembled()
 
 
-def integers(kind: type, before: int | None, function: object) -> bytes:
-    """Return the code of `arange` of one or two integers from 0 on."""
+def _place_number(call: Call, place: int, at: int) -> None:
+    """Let the stack have an argument as a float of 64 bits; go to the general function with what is no small number."""
+    code, is_float, is_placed = call.code, call.new_label(), call.new_label()
+    code.load("r14", "rbp", 8 * place)
+    code.load("rax", "r14", TYPE)
+    call.if_one_of("rax", (float, np.float64), is_float)
+    call.unless_type("r14", int, "general")
+    code.move("rdi", "r14")
+    code.move("rsi", "rsp")
+    code.add("rsi", GIVEN)
+    code.call(objects.address("PyLong_AsLongAndOverflow"))
+    code.store_float("rsp", at, "rax")
+    code.load_int("rax", "rsp", GIVEN)
+    code.compare_number("rax", 0)
+    code.jump("general", "ne")
+    code.jump(is_placed)
+    code.label(is_float)
+    code.move_float("rsp", at, "r14", NUMBER_VALUE)
+    code.label(is_placed)
+
+
+def ranged(kind: type, before: int | None) -> bytes:
+    """Return the code of `arange` of one to three numbers, and a dtype if one is given by its name."""
     call = Call(kind, before)
     code = call.code
-    call.begin_call(1, 2)
+    start, stop, step = (GIVEN + 8 * i for i in (1, 2, 3))
+    call.begin_arguments()
+    code.compare_number("rcx", 0)
+    code.jump("counted", "e")
+    code.compare_number_with("rcx", SIZE, 1)
+    code.jump("general", "ne")
+    code.load("rcx", "rcx", TUPLE_ITEMS)
+    call.if_one_of("rcx", (_DTYPE,), "of a dtype")
+    code.jump("general")
+    code.label("of a dtype")
+    code.move("r14", "rdx")
+    code.add_register("r14", "r14")
+    code.add_register("r14", "r14")
+    code.add_register("r14", "rbp")
+    code.load("r14", "r14")
+    call.require_dtype("r14")
+    code.load("rdx", "rsp", FLAGS)
+    code.add_register("rdx", "rdx")
+    code.label("counted")
+    for count in (1, 2, 3):
+        code.compare_number("rdx", 2 * count)
+        code.jump(f"{count} arguments", "e")
+    code.jump("general")
     code.label("1 arguments")
-    code.set("r13", 0)
-    code.load("r14", "rbp", 0)
-    code.jump("stop")
+    code.set("rax", 0)
+    code.store_float("rsp", start, "rax")
+    code.set("rax", 1)
+    code.store_float("rsp", step, "rax")
+    _place_number(call, 0, stop)
+    code.jump("placed")
+    code.label("3 arguments")
+    _place_number(call, 2, step)
+    code.jump("from start to stop")
     code.label("2 arguments")
-    code.load("r14", "rbp", 0)
-    load_extent(call, "r14", "general")
-    code.move("r13", "rax")
-    code.load("r14", "rbp", 8)
-    code.label("stop")
-    load_extent(call, "r14", "general")
-    code.set("rcx", ctypes.addressof(cells))
-    code.load("rcx", "rcx", MIDDLE)
-    code.add_register("rcx", "r13")
-    code.compare("rax", "rcx")
-    code.jump("general", "ge")
+    code.set("rax", 1)
+    code.store_float("rsp", step, "rax")
+    code.label("from start to stop")
+    _place_number(call, 0, start)
+    _place_number(call, 1, stop)
+    code.label("placed")
+    code.count_steps("rax", "rsp", start, stop, step)
+    code.compare_number("rax", 0)
+    code.jump("general", "l")
+    call.require_below(MIDDLE, "rax")
     call.unless_reported()
-    call.call_as_given(function, "r13")
+    call.call_as_given(np.arange, "r13")
     call.return_new("r13", "r12", is_few=False)
     return code.assembled()
 
 
-def of_list(kind: type, before: int | None) -> bytes:
-    """Return the code of `array` of a list of Python's numbers, or of lists of such."""
+def _load_items(call: Call, listed: str, items: str, count: str, label: str) -> None:
+    """Let registers have where the items of a short list or tuple are, and how many; go to a label with anything else.
+
+    None are too many, too.
+    """
+    code, is_tuple, is_loaded = call.code, call.new_label(), call.new_label()
+    code.load("rax", listed, TYPE)
+    call.if_one_of("rax", (tuple,), is_tuple)
+    call.unless_type(listed, list, label)
+    code.load(items, listed, LIST_ITEMS)
+    code.jump(is_loaded)
+    code.label(is_tuple)
+    code.move(items, listed)
+    code.add(items, TUPLE_ITEMS)
+    code.label(is_loaded)
+    code.load(count, listed, SIZE)
+    code.compare_number(count, 0)
+    code.jump("general", "e")
+    code.compare_number(count, _MOST_LISTED)
+    code.jump("general", "g")
+
+
+def of_list(kind: type, before: int | None, function: object) -> bytes:
+    """Return the code of `array` of a list or tuple of numbers, or of such, and a dtype if one is given."""
     call = Call(kind, before)
     code, next_number = call.code, call.new_label()
-    call.begin_call(1)
+    call.begin_call(1, 2, keywords="keywords")
+    call.require_keyword(_DTYPE, 2)
+    code.label("2 arguments")
+    code.load("r14", "rbp", 8)
+    call.require_dtype("r14")
     code.label("1 arguments")
     code.load("r14", "rbp", 0)
-    call.unless_type("r14", list, "general")
-    code.load("r12", "r14", SIZE)
-    code.compare_number("r12", 0)
-    code.jump("general", "e")
-    code.compare_number("r12", _MOST_LISTED)
-    code.jump("general", "g")
-    code.load("r13", "r14", LIST_ITEMS)
+    _load_items(call, "r14", "r13", "r12", "general")
     code.label("next item")
     code.add("r12", -1)
     code.jump("listed", "s")
-    code.load("rax", "r13", 0)
+    code.load("r9", "r13")
     code.add("r13", 8)
-    code.move("r9", "rax")
-    code.load("rax", "rax", TYPE)
+    code.load("rax", "r9", TYPE)
     call.if_one_of("rax", _LISTED, "next item")
-    call.unless_type("r9", list, "general")
-    code.load("r8", "r9", SIZE)
-    code.compare_number("r8", _MOST_LISTED)
-    code.jump("general", "g")
-    code.load("r9", "r9", LIST_ITEMS)
+    _load_items(call, "r9", "r10", "r8", "general")
     code.label(next_number)
     code.add("r8", -1)
     code.jump("next item", "s")
-    code.load("rax", "r9", 0)
-    code.add("r9", 8)
+    code.load("rax", "r10")
+    code.add("r10", 8)
     code.load("rax", "rax", TYPE)
     call.if_one_of("rax", _LISTED, next_number)
     code.jump("general")
@@ -205,8 +269,8 @@ def of_list(kind: type, before: int | None) -> bytes:
     code.compare_number_with("rcx", MOST, _MOST_LISTED)
     code.jump("general", "le")
     call.unless_reported()
-    call.call_numpys(np.array, "r14", result="r13")
-    call.require_elements("r13", (np.float64, np.int64), "too large")
+    call.call_as_given(function, "r13")
+    call.require_elements("r13", (*REALS, np.complex128, np.complex64), "too large")
     code.load_int("rax", "r13", ARRAY_NDIM)
     code.compare_number("rax", 1)
     code.jump("rows", "ne")
@@ -279,4 +343,4 @@ def diagonal_ones(kind: type, before: int | None) -> bytes:
     return code.assembled()
 
 
-__all__ = ["ONE", "diagonal_ones", "filled", "integers", "load_extent", "of_list", "of_number", "of_shape", "repeated"]
+__all__ = ["ONE", "diagonal_ones", "filled", "load_extent", "of_list", "of_number", "of_shape", "ranged", "repeated"]

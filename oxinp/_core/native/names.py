@@ -42,37 +42,15 @@ OF_NUMBERS = ("add", "subtract", "multiply", "true_divide")
 REDUCTIONS = ("sum", "mean", "max", "min", "any", "all")
 """Functions and methods that make a number of an array."""
 ANEW = (
-    *("allclose", "append", "argmax", "argmin", "argpartition", "argsort", "argwhere", "array_equal", "average"),
-    *("bincount", "clip", "column_stack", "convolve", "copy", "corrcoef", "correlate", "count_nonzero", "cov", "cross"),
-    *(
-        "cumprod",
-        "cumsum",
-        "delete",
-        "diff",
-        "digitize",
-        "dstack",
-        "ediff1d",
-        "einsum",
-        "flatnonzero",
-        "full_like",
-        "gradient",
-    ),
-    *("histogram", "hstack", "inner", "insert", "interp", "isclose", "isin", "lexsort", "median", "nan_to_num"),
-    *(
-        "nansum",
-        "partition",
-        "percentile",
-        "polyval",
-        "prod",
-        "ptp",
-        "quantile",
-        "round",
-        "searchsorted",
-        "sinc",
-        "sort",
-    ),
-    *("stack", "std", "take", "take_along_axis", "tensordot", "trace", "trapezoid", "tril", "triu", "unique", "var"),
-    *("vdot", "vstack"),
+    *("allclose", "angle", "append", "argmax", "argmin", "argpartition", "argsort", "argwhere", "array_equal"),
+    *("average", "bincount", "choose", "clip", "column_stack", "compress", "convolve", "copy", "corrcoef", "correlate"),
+    *("count_nonzero", "cov", "cross", "cumprod", "cumsum", "delete", "diff", "digitize", "dstack", "ediff1d"),
+    *("einsum", "extract", "flatnonzero", "full_like", "gradient", "histogram", "hstack", "inner", "insert", "interp"),
+    *("intersect1d", "isclose", "iscomplex", "isin", "isreal", "lexsort", "median", "nan_to_num", "nanmax", "nanmean"),
+    *("nanmin", "nanstd", "nansum", "nanvar", "partition", "percentile", "polyfit", "polyval", "prod", "ptp"),
+    *("quantile", "round", "searchsorted", "select", "setdiff1d", "sinc", "sort", "stack", "std", "take"),
+    *("take_along_axis", "tensordot", "trace", "trapezoid", "tril", "triu", "union1d", "unique", "var", "vdot"),
+    *("vstack",),
 )
 """Functions that make something new, as large as what they are given at most, or a tuple of such."""
 TELLING = (
@@ -80,6 +58,16 @@ TELLING = (
     "shares_memory",
 )
 """Functions that tell something of arrays and make none."""
+WRITING = ("copyto", "place", "put", "putmask")
+"""Functions that write to their first argument."""
+TAKING_OUT = frozenset(
+    (
+        *REDUCTIONS,
+        *("argmax", "argmin", "choose", "clip", "compress", "cumprod", "cumsum", "dot", "prod", "ptp", "round", "std"),
+        *("take", "var"),
+    )
+)
+"""Functions and methods that write to ``out`` where it is given, and return that."""
 DECOMPOSITIONS = (
     *("cond", "eig", "eigh", "eigvals", "eigvalsh", "lstsq", "matrix_power", "matrix_rank", "pinv", "qr", "slogdet"),
     "svd",
@@ -112,6 +100,7 @@ FUNCTIONS = (
     *REDUCTIONS,
     *ANEW,
     *TELLING,
+    *WRITING,
     *("diagonal",),
     *(f"linalg.{name}" for name in DECOMPOSITIONS),
     *(f"fft.{name}" for name in TRANSFORMS),
@@ -129,6 +118,7 @@ METHODS = (
         "diagonal",
         "item",
         "nonzero",
+        "put",
         "ravel",
         "repeat",
         "reshape",
@@ -144,7 +134,7 @@ METHODS = (
 """Methods of arrays."""
 ATTRIBUTES = ("T", "imag", "real")
 """Attributes of arrays that are views."""
-OF_UFUNCS = ("outer", "reduce", "accumulate")
+OF_UFUNCS = ("outer", "reduce", "accumulate", "reduceat")
 """Methods of ufuncs."""
 
 __all__ = [
@@ -163,7 +153,9 @@ __all__ = [
     "REDUCTIONS",
     "RETURNING_INTEGERS",
     "SLOTS",
+    "TAKING_OUT",
     "TELLING",
     "TRANSFORMS",
     "UNARY",
+    "WRITING",
 ]

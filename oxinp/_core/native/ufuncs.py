@@ -21,7 +21,8 @@ from oxinp._core.native.binary import record_operation
 from oxinp._core.native.call import GIVEN, Call
 from oxinp._core.native.function import LIGHT, MIDDLING, MOST, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function, cells
 from oxinp._core.native.numbers import NUMBERS, load_number
-from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.ops.updates import REDUCED_AT
 from oxinp._core.reduction.table import BY_UFUNC, SCANS
 from oxinp._core.ufunc.object import WARNING_OF_OUTPUTS
 from oxinp._core.ufunc.objects import OF_TWO
@@ -38,6 +39,8 @@ _HANDLE, _COUNT, _GIVEN, _MASK = loops.COUNT, loops.STATUS, loops.POINTERS, loop
 """Where on the stack there is an array to write to, how many things NumPy is given, and these; and a mask, or 0."""
 _ROWS = {row.numpy: loops.rows(row.numpy) for row in UFUNCS}
 """NumPy's ufuncs -> what is known of their loops."""
+_MOST_INDICES = 64
+"""In a list of indices."""
 
 
 def _load_rows(function: Function, place: tuple[str, int], label: str) -> None:
@@ -498,17 +501,17 @@ def _load_numpys(called: Call, kind: type, *counts: int, keyword: str | None = N
     code.load("r15", "rbx", objects.offset(kind.__dict__["_numpys"]))
 
 
-def _return_found(called: Call, method: object) -> None:
-    """Return ours of what a method of NumPy's ufuncs makes of what lies on the stack, `r14` things."""
+def _return_found(called: Call, method: object, most: int = 3) -> None:
+    """Return ours of what a method of NumPy's ufuncs makes of what lies on the stack, `r14` things of so many."""
     code, is_made = called.code, called.new_label()
     called.unless_reported()
-    for i in range(3):
+    for i in range(most):
         code.load("r12", "rsp", GIVEN + 8 * i)
         called.keep("r12")
     code.move("rdx", "r14")
     called.call_with_given(method)
     code.move("r13", "rax")
-    for i in range(3):
+    for i in range(most):
         code.load("r12", "rsp", GIVEN + 8 * i)
         called.drop("r12")
     code.compare_number("r13", 0)
@@ -516,6 +519,18 @@ def _return_found(called: Call, method: object) -> None:
     called.return_error()
     code.label(is_made)
     called.return_new("r13", "r12", is_few=False)
+
+
+def _place_axis(called: Call, place: int) -> None:
+    """Let the stack have an axis, which is None unless so many arguments and one more are given, as `r14` says."""
+    code, is_placed = called.code, called.new_label()
+    code.set("r12", NONE)
+    code.compare_number("r14", place)
+    code.jump(is_placed, "e")
+    code.load("r12", "rbp", 8 * place)
+    called.unless_type("r12", int, "general")
+    code.label(is_placed)
+    code.store("rsp", GIVEN + 8 * place, "r12")
 
 
 def along(kind: type, before: int | None, method: object, known: Iterable[np.ufunc], arrays: type) -> bytes:
@@ -532,15 +547,54 @@ def along(kind: type, before: int | None, method: object, known: Iterable[np.ufu
     called.multiply_extents("r12")
     code.compare_number("rax", 0)
     code.jump("general", "e")
-    code.set("rax", NONE)
-    code.store("rsp", GIVEN + 16, "rax")
-    code.compare_number("r14", 2)
-    code.jump("given", "e")
-    code.load("r12", "rbp", 16)
-    called.unless_type("r12", int, "general")
-    code.store("rsp", GIVEN + 16, "r12")
-    code.label("given")
+    _place_axis(called, 2)
     _return_found(called, method)
+    return code.assembled()
+
+
+def _load_indices(called: Call) -> None:
+    """Let `r12` have the third argument, indices: a small array's view on the host, or a short list of integers."""
+    code, again, is_loaded = called.code, called.new_label(), called.new_label()
+    code.load("rbx", "rbp", 16)
+    called.unless_type("rbx", called.kind, "listed")
+    called.load_array(2, "rbx", "r12")
+    code.jump(is_loaded)
+    code.label("listed")
+    called.unless_type("rbx", list, "general")
+    code.move("r12", "rbx")
+    code.load("r8", "r12", SIZE)
+    code.compare_number("r8", _MOST_INDICES)
+    code.jump("general", "g")
+    code.load("rdx", "r12", LIST_ITEMS)
+    code.label(again)
+    code.add("r8", -1)
+    code.jump(is_loaded, "s")
+    code.load("rax", "rdx")
+    code.add("rdx", 8)
+    code.load("rax", "rax", TYPE)
+    called.if_one_of("rax", (int,), again)
+    code.jump("general")
+    code.label(is_loaded)
+
+
+def reduceat(kind: type, before: int | None, arrays: type) -> bytes:
+    """Return the code of `reduceat` of a small array, indices, and an axis if one is given."""
+    called = Call(arrays, before)
+    code = called.code
+    _load_numpys(called, kind, 3, 4, keyword="axis")
+    called.if_one_of("r15", [getattr(np, each) for each in REDUCED_AT], "known")
+    code.jump("general")
+    code.label("known")
+    code.store("rsp", GIVEN, "r15")
+    called.load_array(1, "rbx", "r12")
+    code.store("rsp", GIVEN + 8, "r12")
+    called.multiply_extents("r12")
+    code.compare_number("rax", 0)
+    code.jump("general", "e")
+    _load_indices(called)
+    code.store("rsp", GIVEN + 16, "r12")
+    _place_axis(called, 3)
+    _return_found(called, np.ufunc.reduceat, 4)
     return code.assembled()
 
 
@@ -576,7 +630,10 @@ def outer(kind: type, before: int | None, arrays: type) -> bytes:
 
 def methods(arrays: type) -> dict[str, Callable[..., bytes]]:
     """Return what makes the code of the methods of ufuncs, by name."""
-    made: dict[str, Callable[..., bytes]] = {"outer": partial(outer, arrays=arrays)}
+    made: dict[str, Callable[..., bytes]] = {
+        "outer": partial(outer, arrays=arrays),
+        "reduceat": partial(reduceat, arrays=arrays),
+    }
     for name, table in (("reduce", BY_UFUNC), ("accumulate", SCANS)):
         known = [getattr(np, each) for each in table if hasattr(np, each)]
         made[name] = partial(along, method=getattr(np.ufunc, name), known=known, arrays=arrays)

@@ -406,6 +406,8 @@ _IDENTITIES: dict[str, Callable[[np.dtype[Any]], Any]] = {
 """What changes no element, by ufunc."""
 _OF_TRUTH = {"logical_and": "minimum", "logical_or": "maximum"}
 """Ufuncs of truth values, and those that do the same with the integers 0 and 1."""
+REDUCED_AT = (*_IDENTITIES, *_OF_TRUTH)
+"""Ufuncs with a `reduceat` of ours; that of others is a fallback."""
 
 
-__all__ = ["at", "lowering", "put_along", "reduceat"]
+__all__ = ["REDUCED_AT", "at", "lowering", "put_along", "reduceat"]

@@ -146,7 +146,59 @@ EXPRESSIONS = [
         np.clip(a, None, 0.5); np.clip(a, 0.2, 0.6, out=None); np.round(a); np.argsort(M); np.argsort(M, 0);
         np.argsort(M, axis=None); np.argpartition(M, 1, axis=1); np.searchsorted(b, 0.5); np.clip(k, 1, 2);
         np.searchsorted(b, a, 'right'); np.searchsorted(M, a); np.clip(a, b); np.argsort(a, order='x');
-        np.column_stack((a, b)); np.dstack((a, b)); np.trapezoid(a); np.cross([1, 2, 3], a[:3]); np.cov(M[:, :1])
+        np.column_stack((a, b)); np.dstack((a, b)); np.trapezoid(a); np.cross([1, 2, 3], a[:3]); np.cov(M[:, :1]);
+        np.add.reduceat(a, k[:0]); np.add.reduceat(a, [0, 3]); np.add.reduceat(a, np.array([0, 3, 1]));
+        np.add.reduceat(M, [0, 2], axis=0); np.maximum.reduceat(M, np.array([1, 0, 3]), 1); np.add.reduceat(a, k);
+        np.add.reduceat(np.add.reduceat(M, np.arange(0, 3, 2), axis=0), np.arange(0, 4, 2), axis=1);
+        np.multiply.reduceat(i, [0, 2, 5]); np.logical_or.reduceat(m, [0, 3]); np.add.reduceat(m, [0, 2]);
+        np.subtract.reduceat(a, [0, 3]); np.less.reduceat(a, [0, 3]); np.add.reduceat(a, [0, 9]);
+        np.add.reduceat(a, [-1]); np.add.reduceat(a, []); np.add.reduceat(a, 3); np.add.reduceat(a, [0, 1.5]);
+        np.add.reduceat(a, [0, None]); np.add.reduceat(a, (0, 2)); np.add.reduceat(a, [0], 1);
+        np.add.reduceat(a, [0], axis=None); np.add.reduceat(a, [0], -1); np.add.reduceat(a, a); np.add.reduceat(o, [0]);
+        np.add.reduceat(Z, [0]); np.add.reduceat(E, [0]); np.add.reduceat(c, [0, 2]); np.add.reduceat(h, [0, 1]);
+        np.add.reduceat(a, [0, 3], dtype='f4'); np.add.reduceat(a, [0, 3], out=None); np.add.reduceat(M.T, [0, 1], 1);
+        np.add.reduceat(h * 60000, [0, 1]); np.add.reduceat(t, [0]); np.bitwise_xor.reduceat(k, [0, 2]);
+        np.bitwise_xor.reduceat(a, [0, 2]); np.add.reduceat(a, k.astype('u4')); np.add.reduceat(a, m[:1]);
+        np.arange(5); np.arange(5.0); np.arange(4.5); np.arange(0.0, 1.0, 0.1); np.arange(1, 0, -0.25);
+        np.arange(9, 2, -2);
+        np.arange(0, 9, 2); np.arange(-3, 3); np.arange(3, -3); np.arange(-2.5); np.arange(0, 5, 0);
+        np.arange(0.0, 1, 0);
+        np.arange(np.nan); np.arange(0, np.inf); np.arange(2**63, 2**63 + 2); np.arange(2**62, 2**62 + 3);
+        np.arange(5, dtype=float); np.arange(0, 5, 2, dtype='f4'); np.arange(5.5, dtype=int); np.arange(5, dtype=bool);
+        np.arange(2, dtype=bool); np.arange(5, dtype=None); np.arange(5, dtype=np.dtype('u1')); np.arange(stop=3);
+        np.arange(300, dtype='i1'); np.arange(1, 5, dtype='c8'); np.arange(a[0], 3.0); np.arange(k[0]); np.arange(True);
+        np.arange(0, 3, 1, int); np.arange(0, 3, None); np.arange(None); np.arange('3'); np.arange(5, dtyp=int);
+        np.arange(5, device='cpu'); np.arange(0.0, 1e-300, 1e-301); np.arange(70000)[::9999]; np.arange(3j);
+        np.arange(0);
+        np.choose(i > 0, [a, b]); np.choose(k, (1, 2, 3, 4)); np.choose(k, [a[:5], 2.0, b[:5], 1]); np.choose(k, [a]);
+        np.choose(i, [a, b]); np.choose(i, [a, b], mode='wrap'); np.choose(i > 0, [a, b], None, 'clip');
+        np.choose(m, (M[:1, :1], b)); np.choose(0, [a, b]); np.choose(Z, [a, b]); np.choose(a, [a, b]);
+        np.compress(m, a); np.compress([True, False], M, axis=1); np.compress(m, M); np.compress(m[:3], M, 0);
+        np.extract(m, a); np.extract(M > 0.5, M); np.extract(m[:3], a); np.extract(a > 9, a); np.extract(k, a[:5]);
+        np.angle(c); np.angle(a); np.angle(c, True); np.angle(c, deg=True); np.angle(I); np.angle(o); np.angle(Z);
+        np.isreal(c); np.isreal(a); np.iscomplex(I); np.iscomplex(3j); np.isreal(o); np.isreal(Z); np.isreal(t);
+        np.nanmean(a); np.nanmean(a * np.nan); np.nanmax(M, axis=0); np.nanmin(a * np.nan); np.nanstd(M, axis=1);
+        np.nanvar(a, ddof=1); np.nanvar(a, ddof=9); np.nanmax(k); np.nanmean(E); np.nanmin(M, 1, None);
+        np.nanmean(h); np.nanmax(np.array([[np.nan, np.nan], [1.0, 2.0]]), axis=1); np.nanmean(M, keepdims=True);
+        np.select([m, a > 0.5], [a, b]); np.select([m, a > 0.5], [a, b], 2); np.select([m], [k]); np.select([m], [1]);
+        np.select([M > 0.5], [M[0]], M); np.select([m], [a, b]); np.select([], []); np.select([k], [k]);
+        np.intersect1d(k, k[:2]); np.union1d(k, i); np.setdiff1d(i, k); np.union1d(a, k); np.setdiff1d(k, [1, 2]);
+        np.intersect1d(a, b, return_indices=True); np.intersect1d(M, M); np.setdiff1d(t, t[:1]);
+        np.polyfit(a, b, 1); np.polyfit(a, b, 9); np.polyfit(a, b, 1, full=True); np.polyfit(a, b, 2, cov=True);
+        np.polyfit(a, M, 1); np.polyfit(a, b, 1, w=b); np.array([a, b]); np.array((a, b)); np.array([a, k]);
+        np.array([a, [1.0] * 7]); np.array([a, None]); np.array([M, M]); np.array([M[0], M[1]]); np.array([[a], [b]]);
+        np.array([a, b], dtype='f4'); np.array([a, b], int); np.array(a, 'f4'); np.array(a, dtype=float);
+        np.array(a, dtype=object); np.array(M.T, order='C'); np.array(M.T); np.array(M, order='F'); np.array(c, float);
+        np.array(i, dtype='i1'); np.array(a * 1e300, dtype='f4'); np.array([o, o]); np.array([Z, Z]); np.array([Z, 1]);
+        np.array([t, t]); np.array([a, M]); np.array(a, ndmin=2); np.array(E, dtype='f4');
+        np.array([1, 2], dtype='f4'); np.array([1.5, 2], dtype=int); np.array([1, 300], dtype='u1');
+        np.array([1e300], dtype='f4'); np.array([np.nan], dtype=int); np.array([1, 2], dtype=bool); np.array((1, 2.0));
+        np.array([[1, 2], (3, 4)], dtype=float); np.array(((1, 2), (3, 4))); np.array([[1], [2, 3]]); np.array([()]);
+        np.array([1, [2]]); np.array([1, 2], dtype='S1'); np.array([1, 2], dtype=object); np.array([1, 2], None);
+        np.array([1, 2], dtype=np.dtype('c8')); np.array([2**70]); np.array([2**63]); np.array([1, 2], np.float16);
+        np.array([[[1.0]]]); np.array((1.0,), dtype=int); np.array([1.0], dtypes=int); np.array([1j], dtype=float);
+        np.asarray([1, 2], dtype=float); np.asarray((1.0, 2)); np.asarray([a, b]); np.asarray([a, b], 'f4');
+        np.asarray(((1, 2), (3, 4)), int); np.asarray([1, 2], float, 'F'); np.asarray([a[0], 1], dtype='f4')
         """,
     )
     if each.strip()
@@ -265,6 +317,18 @@ def test_results_share_nothing(expression):
         "np.sinc(a)",
         "a.repeat(2)",
         "np.array(3.0)",
+        "np.add.reduceat(a, k)",
+        "np.add.reduceat(M, [0, 2], axis=0)",
+        "np.arange(0.0, 1.0, 0.25)",
+        "np.arange(9, 2, -2)",
+        "np.arange(3, dtype=float)",
+        "np.choose(m, [a, b])",
+        "np.compress(m, a)",
+        "np.array([a, b])",
+        "np.array((a, b), dtype='f4')",
+        "np.array(a, dtype='f4')",
+        "np.array([[1, 2], (3, 4)], dtype=float)",
+        "np.asarray((1, 2), dtype=float)",
     ],
 )
 def test_no_function_of_ours_is_entered(expression):
