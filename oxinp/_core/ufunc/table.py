@@ -70,7 +70,7 @@ class UfuncRow(NamedTuple):
 
     def weight_of(self, kind: str) -> float:
         """Return the weight of a loop by the kind of its first input: NumPy has no vector loops of complex numbers."""
-        return max(self.weight, SCALAR_WEIGHT) if kind == "c" and self.complex_ulp else self.weight
+        return SCALAR_WEIGHT if kind == "c" and self.weight == VECTOR_WEIGHT else self.weight
 
     @property
     def name(self) -> str:
