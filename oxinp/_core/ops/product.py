@@ -170,9 +170,12 @@ class Product(BoundOp):
         key = self._nominally()
         if key is None:
             return Prepared()
-        if len(PREPARED) >= MAX_PREPARED:
-            PREPARED.clear()
-        return PREPARED.setdefault((key, self.layouts[0].shape), Prepared())
+        found = PREPARED.get((key, self.layouts[0].shape))
+        if found is None:
+            if len(PREPARED) >= MAX_PREPARED:
+                PREPARED.clear()
+            found = PREPARED[key, self.layouts[0].shape] = Prepared()
+        return found
 
     def _find_resized(self) -> Resized | None:
         """Return the launch, if one that lies alike has been planned, and its kernel serves."""
