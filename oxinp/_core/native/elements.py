@@ -94,7 +94,7 @@ def _require_key(function: Function, array: str) -> None:
     function.require_below(MIDDLE, "rax")
 
 
-def _require_listed(function: Function, integers: str, label: str) -> None:
+def require_listed(function: Function, integers: str, label: str) -> None:
     """Go to the general function unless there is a list of a few integers, else to a label."""
     code, again, is_integer = function.code, function.new_label(), function.new_label()
     code.load("r8", integers, SIZE)
@@ -185,7 +185,7 @@ def _load_mixed(function: Function, target: str) -> None:
         code.jump(again)
         if not is_last:
             code.label(is_list)
-            _require_listed(function, "rdi", again)
+            require_listed(function, "rdi", again)
         code.label(done)
     code.load(target, "rsp", _TUPLE)
 
@@ -198,7 +198,7 @@ def _return_chosen(function: Function, numpys: int) -> None:
     function.unless_reported()
     _require_indexed(function, None)
     code.move("r14", "rbp")
-    _require_listed(function, "rbp", "of numbers")
+    require_listed(function, "rbp", "of numbers")
     code.label("mixed")
     _require_indexed(function, None)
     _load_mixed(function, "r14")
@@ -466,7 +466,7 @@ def _write_chosen(function: Function, numpys: int) -> None:
     function.require_reach(LIGHT)
     function.provide_storage("rbx", "r12", "r13")
     function.require_alone("r13")
-    _require_listed(function, "rbp", "by numbers")
+    require_listed(function, "rbp", "by numbers")
     for label, load_key in (("mixed", _load_mixed), ("advanced", _load_advanced)):
         code.label(label)
         function.count_own("r12")
@@ -636,4 +636,4 @@ def ass_subscript(kind: type, before: int) -> bytes:
     return code.assembled()
 
 
-__all__ = ["ass_subscript", "length", "return_part", "subscript"]
+__all__ = ["ass_subscript", "length", "require_listed", "return_part", "subscript"]

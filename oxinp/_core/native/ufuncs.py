@@ -19,9 +19,10 @@ from oxinp._core.lazy.bringing import brought
 from oxinp._core.native import elementwise, loops, objects
 from oxinp._core.native.binary import record_operation
 from oxinp._core.native.call import GIVEN, Call
+from oxinp._core.native.elements import require_listed
 from oxinp._core.native.function import LIGHT, MIDDLING, MOST, MOST_LIGHT, MOST_WORK, NONE, WIDE, Function, cells
 from oxinp._core.native.numbers import NUMBERS, load_number
-from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, LIST_ITEMS, SIZE, TUPLE_ITEMS, TYPE
+from oxinp._core.native.objects import BYTES_ITEMS, INT_DIGIT, SIZE, TUPLE_ITEMS, TYPE
 from oxinp._core.ops.updates import REDUCED_AT
 from oxinp._core.reduction.table import BY_UFUNC, SCANS
 from oxinp._core.ufunc.object import WARNING_OF_OUTPUTS
@@ -39,8 +40,6 @@ _HANDLE, _COUNT, _GIVEN, _MASK = loops.COUNT, loops.STATUS, loops.POINTERS, loop
 """Where on the stack there is an array to write to, how many things NumPy is given, and these; and a mask, or 0."""
 _ROWS = {row.numpy: loops.rows(row.numpy) for row in UFUNCS}
 """NumPy's ufuncs -> what is known of their loops."""
-_MOST_INDICES = 64
-"""In a list of indices."""
 
 
 def _load_rows(function: Function, place: tuple[str, int], label: str) -> None:
@@ -554,7 +553,7 @@ def along(kind: type, before: int | None, method: object, known: Iterable[np.ufu
 
 def _load_indices(called: Call) -> None:
     """Let `r12` have the third argument, indices: a small array's view on the host, or a short list of integers."""
-    code, again, is_loaded = called.code, called.new_label(), called.new_label()
+    code, is_loaded = called.code, called.new_label()
     code.load("rbx", "rbp", 16)
     called.unless_type("rbx", called.kind, "listed")
     called.load_array(2, "rbx", "r12")
@@ -562,18 +561,7 @@ def _load_indices(called: Call) -> None:
     code.label("listed")
     called.unless_type("rbx", list, "general")
     code.move("r12", "rbx")
-    code.load("r8", "r12", SIZE)
-    code.compare_number("r8", _MOST_INDICES)
-    code.jump("general", "g")
-    code.load("rdx", "r12", LIST_ITEMS)
-    code.label(again)
-    code.add("r8", -1)
-    code.jump(is_loaded, "s")
-    code.load("rax", "rdx")
-    code.add("rdx", 8)
-    code.load("rax", "rax", TYPE)
-    called.if_one_of("rax", (int,), again)
-    code.jump("general")
+    require_listed(called, "r12", is_loaded)
     code.label(is_loaded)
 
 
