@@ -243,6 +243,26 @@ def _is_ours(file):
     return "oxinp" in file and "tests" not in file and not file.endswith("leaner.py")
 
 
+def entered_by(text):
+    """Return the functions of ours that an expression enters which has been evaluated before."""
+    with config.override(offload_threshold=65536):
+        names, entered = given(oxinp), []
+        code = compile(text, "<program>", "eval")
+        eval(code, names)  # noqa: S307
+
+        def note(frame, event, _):
+            if event == "call" and _is_ours(frame.f_code.co_filename):
+                entered.append(frame.f_code.co_qualname)
+
+        assert install.is_installed(oxinp.ndarray)
+        sys.setprofile(note)
+        try:
+            eval(code, names)  # noqa: S307
+        finally:
+            sys.setprofile(None)
+    return entered
+
+
 def _parts(found):
     return found if isinstance(found, tuple) else (found,)
 
@@ -332,22 +352,7 @@ def test_results_share_nothing(expression):
     ],
 )
 def test_no_function_of_ours_is_entered(expression):
-    with config.override(offload_threshold=65536):
-        names, entered = given(oxinp), []
-        code = compile(expression, "<program>", "eval")
-        eval(code, names)  # noqa: S307
-
-        def note(frame, event, _):
-            if event == "call" and _is_ours(frame.f_code.co_filename):
-                entered.append(frame.f_code.co_qualname)
-
-        assert install.is_installed(oxinp.ndarray)
-        sys.setprofile(note)
-        try:
-            eval(code, names)  # noqa: S307
-        finally:
-            sys.setprofile(None)
-    assert entered == []
+    assert entered_by(expression) == []
 
 
 def test_references_are_given_back():

@@ -8,9 +8,9 @@ import pytest
 
 import oxinp
 from oxinp import config
-from oxinp._core.native import install, objects
+from oxinp._core.native import objects
 from tests.comparator import assert_same
-from tests.core.native.test_anew import _is_ours, _told, given
+from tests.core.native.test_anew import _told, entered_by, given
 
 pytestmark = pytest.mark.skipif(objects.VECTORCALL is None, reason="this Python calls functions in another way")
 
@@ -92,22 +92,7 @@ def test_statements_are_numpys(statement, is_native):
     ],
 )
 def test_no_function_of_ours_is_entered(statement):
-    with config.override(offload_threshold=65536):
-        names, entered = given(oxinp), []
-        code = compile(statement, "<program>", "eval")
-        eval(code, names)  # noqa: S307
-
-        def note(frame, event, _):
-            if event == "call" and _is_ours(frame.f_code.co_filename):
-                entered.append(frame.f_code.co_qualname)
-
-        assert install.is_installed(oxinp.ndarray)
-        sys.setprofile(note)
-        try:
-            eval(code, names)  # noqa: S307
-        finally:
-            sys.setprofile(None)
-    assert entered == []
+    assert entered_by(statement) == []
 
 
 def test_references_are_given_back():
